@@ -1,5 +1,6 @@
 """Pictures and sounds in results: the places of their patches and moments, and their scores."""
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -33,11 +34,11 @@ MOST_PARTS = 40
 """Most parts of an answer in the figure of a sound."""
 
 
-class _Drawn(Medium):
-    """What pictures and sounds have in common."""
+class _DrawnMedium(Medium):
+    """What pictures and sounds in results have in common: how they are printed and drawn."""
 
     def __repr__(self) -> str:
-        """Return a line without the picture or sound."""
+        """Return the name and the sizes, without the picture or the sound itself."""
         size = " x ".join(f"{side:g}" for side in self.extent)
         return f"{type(self).__name__}({self.name!r}, {size}, scores {'x'.join(map(str, self.scores.shape))})"
 
@@ -49,14 +50,14 @@ class _Drawn(Medium):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class PictureScores(_Drawn):
+class PictureScores(_DrawnMedium):
     """A picture of the input with the scores of its patches.
 
     Attributes:
-        places: float32, (h, w, 4): left, top, right and bottom of every patch in pixels of the picture that was given;
-            of what a processor returned in pixels of that.
-        width: Its width.
-        height: Its height.
+        places: float32, (h, w, 4): left, top, right and bottom of every patch, in pixels. They are pixels of the
+            picture that was given; where the processor's output was given, they are pixels of that.
+        width: Its width, in these pixels.
+        height: Its height, in these pixels.
         preview: A smaller copy, as a data URI; empty for none.
     """
 
@@ -76,15 +77,16 @@ class PictureScores(_Drawn):
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
         """Return whether a source is a box: four numbers, or five with the picture's number first."""
         is_row = isinstance(item, Sequence | np.ndarray) and len(item) in (4, 5)
-        return is_row and all(isinstance(i, Real) for i in item)
+        return is_row and all(isinstance(number, Real) for number in item)
 
     @classmethod
     def regions(cls, media: Sequence[Any], named: Fields) -> Regions:
         """Return named boxes of pictures; see `Medium.regions`."""
         regions: Regions = {}
         for name, box in named.items():
-            number = int(box[0]) if len(box) == 5 else 0
-            if (len(box) == 4 and len(media) != 1) or number not in range(len(media)):
+            has_number = len(box) == 5
+            number = int(box[0]) if has_number else 0
+            if not (has_number or len(media) == 1) or number not in range(len(media)):
                 raise InputError(
                     f"source {name!r}: there are {len(media)} pictures; a region is (left, top, right, bottom) of "
                     "the only one, or (picture, left, top, right, bottom) with its number from 0"
@@ -106,7 +108,7 @@ class PictureScores(_Drawn):
 
     @staticmethod
     def place_name(place: Sequence[float]) -> str:
-        """Return left, top, right and bottom of a box in pixels, as a caller writes them."""
+        """Return left, top, right and bottom of a box in pixels as a caller writes them, such as "(0, 12.5, 8, 24)"."""
         return f"({', '.join(f'{edge:.1f}'.removesuffix('.0') for edge in place)})"
 
     @property
@@ -115,7 +117,7 @@ class PictureScores(_Drawn):
         return self.places
 
     def validate(self, units: int) -> None:
-        """Raise ValueError if a patch has no place, or is not among the units."""
+        """Raise ValueError if a patch has no place or is not among the units, or for a wrong size or preview."""
         super().validate(units)
         if not (self.width > 0 and self.height > 0):
             raise ValueError("width, height: not of a picture")
@@ -123,8 +125,12 @@ class PictureScores(_Drawn):
             raise ValueError("preview: not a picture")
 
     def removed_together(self) -> NDArray[np.intp]:
-        """Group patches in squares, at most `REGIONS` in a row or column."""
-        rows, columns = np.indices(self.shape) // -(-max(self.shape) // REGIONS)  # (h, w) each
+        """Return the number of the square region that each patch is in, (h * w,).
+
+        A row or a column of the picture has at most `REGIONS` of them.
+        """
+        side = math.ceil(max(self.shape) / REGIONS)  # of a region, in patches
+        rows, columns = np.indices(self.shape) // side  # (h, w) each
         return (rows * REGIONS + columns).ravel()
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
@@ -151,13 +157,13 @@ class PictureScores(_Drawn):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class SoundScores(_Drawn):
+class SoundScores(_DrawnMedium):
     """A sound of the input with the scores of its moments.
 
     Attributes:
         places: float32, (n, 2): beginning and end of every moment in seconds.
-        seconds: Its length.
-        loudness: float32: its course, from 0 to 1, for drawings; None if it is not known.
+        seconds: Its duration.
+        loudness: float32, (points,): the loudness over time, from 0 to 1, for drawings; None if it is not known.
     """
 
     unit_kind = "moment"
@@ -174,14 +180,17 @@ class SoundScores(_Drawn):
 
     @classmethod
     def is_region(cls, item: Any, *, has_text: bool = True) -> bool:
-        """Return whether a source is a span of seconds: a pair with a fraction, or of a sound without a text."""
+        """Return whether a source is a span of seconds: a pair of numbers.
+
+        Beside a text, a pair of whole numbers is a span of its characters.
+        """
         is_pair = isinstance(item, tuple | list | np.ndarray) and len(item) == 2
-        is_span = is_pair and all(isinstance(i, Real) for i in item)
-        return is_span and (not has_text or not all(isinstance(i, Integral) for i in item))
+        is_span = is_pair and all(isinstance(edge, Real) for edge in item)
+        return is_span and not (has_text and all(isinstance(edge, Integral) for edge in item))
 
     @classmethod
     def regions(cls, media: Sequence[Any], named: Fields) -> Regions:
-        """Return named spans of seconds; see `Medium.regions`."""
+        """Return named spans of seconds, each up to the end of the sound at most; see `Medium.regions`."""
         for name, (start, end) in named.items():
             if len(media) != 1:
                 raise InputError(f"source {name!r}: seconds are those of one sound, and there are {len(media)}")
@@ -191,14 +200,14 @@ class SoundScores(_Drawn):
 
     @property
     def extent(self) -> tuple[float]:
-        """Its length in seconds."""
+        """Its duration in seconds."""
         return (self.seconds,)
 
     @staticmethod
     def place_name(place: Sequence[float]) -> str:
-        """Return a beginning and an end in seconds."""
+        """Return a beginning and an end in seconds, such as "0.25-0.50 s"."""
         start, end = place
-        digits = 2 if end - start > 0.009 else 3
+        digits = 2 if end - start > 0.009 else 3  # moments of some milliseconds would all read alike
         return f"{start:.{digits}f}-{end:.{digits}f} s"
 
     @property
@@ -207,7 +216,10 @@ class SoundScores(_Drawn):
         return self.places
 
     def removed_together(self) -> NDArray[np.intp]:
-        """Group moments of `MOMENT` seconds, or of one frame if frames are longer."""
+        """Return the number of the span of `MOMENT` seconds that the middle of each moment is in, (n,).
+
+        Where frames are longer, each is alone. Those without a duration, behind the end of the sound, get -1.
+        """
         starts, ends = self.times.T.astype(np.float64)  # (n,) each
         return np.where(ends > starts, (starts + ends) / 2 // MOMENT, -1).astype(np.intp)
 
@@ -217,10 +229,11 @@ class SoundScores(_Drawn):
         from .drawing.blocks import grid_over_time
 
         sound = result.audio[0]
-        parts = [target.name for target in result.targets]
-        rows = sound.scores.reshape(len(parts), -1)  # (parts, n)
-        largest = sorted(np.argsort(-np.abs(rows).sum(1), kind="stable")[: k or MOST_PARTS].tolist())
-        return heat_map(grid_over_time(replace(sound, scores=rows[largest]), [parts[i] for i in largest]))
+        part_names = [target.name for target in result.targets]
+        rows = sound.scores.reshape(len(part_names), -1)  # (parts, n)
+        by_strength = np.argsort(-np.abs(rows).sum(1), kind="stable")  # (parts,)
+        shown = sorted(by_strength[: k or MOST_PARTS].tolist())  # the strongest, in the order of the answer
+        return heat_map(grid_over_time(replace(sound, scores=rows[shown]), [part_names[part] for part in shown]))
 
     def blocks_over_time(self, names: Sequence[str]) -> "list[Block]":
         """Return a table of the strongest moment for each word, and a heat map of words over time."""

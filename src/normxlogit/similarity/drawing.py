@@ -19,11 +19,16 @@ NAMED_WORDS = 3
 
 
 def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block]:
-    """Return the blocks of a similarity: both texts, tokens merged to words or not, and pairs of words if any."""
+    """Return the blocks of a similarity: both texts, and the pairs of their words if they are scored.
+
+    Args:
+        s: The similarity.
+        words: Whether tokens are merged to words; None where the texts have words.
+    """
     blocks = attribution_blocks(s, words=words)
     if "token" not in s.units.kind:
         return blocks
-    if not s.has_text:  # two pictures: no sentence, no word with a bar, and regions, which have none
+    if not s.has_text:  # two pictures: no sentence, and no bars of words
         blocks = [block for block in blocks if block.kind in (Header.kind, MediumBlock.kind, Legend.kind)]
         blocks += removals_table(s.verified)
     if s.pairs is None:
@@ -35,7 +40,11 @@ def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block
 
 
 def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
-    """Return a table of several results for one text, the most similar first, with their strongest words."""
+    """Return a table of several results for one text, the most similar first, with their strongest words.
+
+    Args:
+        results: The similarities of one text with several.
+    """
     rows = []
     for s in sorted(results, key=lambda result: -result.prediction.value):
         words = sorted(s.words(sequence=1), key=lambda word: -word.score) if s.has_words else []
@@ -49,27 +58,36 @@ def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
 def pairs_grid(s: Similarity) -> Grid:
     """Return the contribution of each pair of words to the cosine, or of tokens or patches, without the biases."""
     values: Any = s.pairs  # (T1 + 1, T2 + 1)
-    first, second = (_words(s, sequence) for sequence in (0, 1))
-    rows = np.stack([values[tokens].sum(0) for _, tokens in first])  # (W1, T2 + 1)
-    scores = np.stack([rows[:, tokens].sum(1) for _, tokens in second], 1)  # (W1, W2)
+    first_names, first_tokens = _names_and_tokens(s, 0)
+    second_names, second_tokens = _names_and_tokens(s, 1)
+    rows = np.stack([values[tokens].sum(0) for tokens in first_tokens])  # (W1, T2 + 1)
+    scores = np.stack([rows[:, tokens].sum(1) for tokens in second_tokens], 1)  # (W1, W2)
     caption = f"What each pair adds to the cosine {s.prediction.value:.3f}"
-    return Grid([name for name, _ in first], [name for name, _ in second], scores, caption, caption)
+    return Grid(first_names, second_names, scores, caption, caption)
 
 
-def _words(s: Similarity, sequence: int) -> list[tuple[str, list[int]]]:
-    """Return the words of a text, or its tokens or patches, each with its indices in `pairs`."""
-    units = [i for i, of_text in enumerate(s.units.sequence) if of_text == sequence]
-    places = {unit: place for place, unit in enumerate(units)}
+def _names_and_tokens(s: Similarity, sequence: int) -> tuple[list[str], list[list[int]]]:
+    """Return the names of a text's W words, and the indices of each one's tokens along its axis of `pairs`.
+
+    Where there are no words, they are those of its tokens, or of a picture's patches.
+
+    Args:
+        s: The similarity.
+        sequence: 0 for the first text, 1 for the second.
+    """
+    units = [unit for unit, of_text in enumerate(s.units.sequence) if of_text == sequence]
     words = s.words(sequence=sequence) if s.has_words else []
-    named_words = [(word.text, [places[token] for token in word.tokens]) for word in words]
-    return named_words or [(s.unit_names[unit] or s.units.text[unit], [place]) for unit, place in places.items()]
+    if words:
+        return [word.text for word in words], [[units.index(token) for token in word.tokens] for word in words]
+    return [s.unit_names[unit] or s.units.text[unit] for unit in units], [[index] for index in range(len(units))]
 
 
 def _strongest(grid: Grid) -> Table:
     """Return the pairs of words with the largest contributions to the cosine."""
     rows = []
     for index in map(int, np.argsort(-grid.scores, axis=None, kind="stable")[:LISTED_PAIRS]):
-        i, j = divmod(index, len(grid.columns))
-        score, strength = float(grid.scores[i, j]), float(grid.strengths[i, j])
-        rows.append([cell(grid.rows[i]), cell(grid.columns[j]), cell(f"{score:+.3f}", score, strength=strength)])
+        row, column = divmod(index, len(grid.columns))
+        score, strength = float(grid.scores[row, column]), float(grid.strengths[row, column])
+        pair_score = cell(f"{score:+.3f}", score, strength=strength)
+        rows.append([cell(grid.rows[row]), cell(grid.columns[column]), pair_score])
     return Table([Column(""), Column(""), Column("", numbers=True)], rows, "The strongest pairs")

@@ -6,7 +6,13 @@ from ..extending import AddedTask, Extension, ModelClasses
 
 
 def is_sentence_transformer(module: Any) -> bool:
-    """Return whether a model is one of sentence-transformers, a sequence of modules that encodes texts."""
+    """Return whether a model is one of sentence-transformers, a sequence of modules that encodes texts.
+
+    It is told by the names of classes, so that the package need not be installed.
+
+    Args:
+        module: Any model.
+    """
     if not any(cls.__name__ == "Sequential" for cls in type(module).__mro__):
         return False
     return callable(getattr(module, "encode", None)) or any(type(m).__name__ == "Pooling" for m in module.children())

@@ -72,12 +72,12 @@ class Embeds(Protocol):
 
 
 class Side(NamedTuple):
-    """One text or picture with its vector and states."""
+    """One text or picture with its vector and those of its tokens."""
 
     encoding: Encoding
-    vector: Tensor  # its vector at length 1, (C,)
-    length: float  # of the vector as the model gives it
-    states: Tensor  # the head's logits at each of its tokens, at length 1, (T, C)
+    vector: Tensor  # the model's vector, normalised to length 1, (C,)
+    length: float  # of the vector before
+    token_vectors: Tensor  # what the head makes of each token alone, normalised, (T, C); NaN if it reads none alone
 
 
 def explain_similarity(
@@ -104,8 +104,11 @@ def explain_similarity(
         second: Another, or several.
         method: The method.
         matrix: Whether pairs of tokens are scored.
-        verify: What is left out.
-        prompts: The names of the prompts of the first text and of the others.
+        verify: How many words or regions are left out; None for none.
+        prompts: The names of the prompts of the first text and of the others; None for the model's own.
+
+    Returns:
+        One result, or several in the order of the second texts.
 
     Raises:
         InputError: If there is nothing to compare with, or texts and pictures are mixed.
@@ -113,17 +116,17 @@ def explain_similarity(
         UnsupportedModelError: If the model does not embed.
     """
     task = embedding_task(model)
-    of_first, of_second = (None, None) if prompts is None else _two_names(prompts)
-    second_items, single = task.items_compared(second, of_second)
+    first_prompt, second_prompt = (None, None) if prompts is None else _two_names(prompts)
+    second_items, single = task.items_compared(second, second_prompt)
     if not second_items:
         raise InputError("there is no text or picture to compare with")
-    (item,), _ = task.items_compared([first], of_first)
+    (first_item,), _ = task.items_compared([first], first_prompt)
     if matrix and not isinstance(method, FrozenGradient):
         raise MethodError(f"pairs of tokens are scored by frozen-gradient, and not by {method.info.name}")
     model.refresh()
-    sides = _embedded_sides(model, item, second_items)
-    notes = partial(task.comparison_notes, prompted=prompts is not None)
-    results = _explained(sides, method, matrix=matrix, notes_on_lengths=notes)
+    sides = _embedded_sides(model, first_item, second_items)
+    comparison_notes = partial(task.comparison_notes, prompted=prompts is not None)
+    results = _explained(sides, method, matrix=matrix, comparison_notes=comparison_notes)
     if verify is not None:
         results = _verified(sides, results, verify)
     return results[0] if single else Attributions(results)
@@ -138,49 +141,65 @@ class Sides(NamedTuple):
     documents: list[Side]
 
 
-def _embedded_sides(model: TaskModel, item: Any, second_items: Sequence[Any]) -> Sides:
-    """Return the vectors of an item and of those that it is compared with."""
-    tower, *other_towers = (tower_for(model, each) for each in (item, *second_items))
-    other_tower = other_towers[0]
-    if any(candidate is not other_tower for candidate in other_towers):
+def _embedded_sides(model: TaskModel, first_item: Any, second_items: Sequence[Any]) -> Sides:
+    """Return an item and those that it is compared with, embedded, each with its tower."""
+    query_tower, *document_towers = (tower_for(model, item) for item in (first_item, *second_items))
+    document_tower = document_towers[0]
+    if any(tower is not document_tower for tower in document_towers):
         raise InputError("compare with texts or with pictures, one kind at a time")
-    if other_tower is tower:  # pictures without a name are numbered
-        query_encoding, *encodings = encoded(tower, [item, *second_items])
+    if document_tower is query_tower:  # encoded together, as pictures without a name are numbered
+        query_encoding, *encodings = encoded(query_tower, [first_item, *second_items])
     else:
-        (query_encoding,), encodings = encoded(tower, [item]), encoded(other_tower, second_items)
-    (query,) = _embed(tower, [query_encoding])
-    return Sides(tower, other_tower, query, _embed(other_tower, encodings))
+        (query_encoding,) = encoded(query_tower, [first_item])
+        encodings = encoded(document_tower, second_items)
+    (query,) = _embed(query_tower, [query_encoding])
+    return Sides(query_tower, document_tower, query, _embed(document_tower, encodings))
 
 
 def _explained(
-    sides: Sides, method: Method, *, matrix: bool, notes_on_lengths: Callable[..., Strings]
+    sides: Sides, method: Method, *, matrix: bool, comparison_notes: Callable[..., Strings]
 ) -> list[Similarity]:
-    """Return the contributions of the tokens of both sides to the cosine of each document with the query."""
-    tower, other_tower, query, documents = sides
-    vectors = torch.stack([document.vector for document in documents])[None]  # (1, K, C), a text each
-    (query_scores,) = _score(tower, [query], method, vectors)
-    directions = query.vector[None]  # (1, C)
-    if matrix:
-        eye = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
-        rows = _with_bias(*_score(tower, [query], method, eye[None])).T  # (T1 + 1, C), over the vector's length
-        directions = torch.cat([directions, rows.to(directions)])  # (1 + T1 + 1, C)
+    """Return the contributions of the tokens of both sides to the cosine of each of K documents with the query."""
+    query_tower, document_tower, query, documents = sides
+    vectors = torch.stack([document.vector for document in documents])[None]  # (1, K, C)
+    (query_scores,) = _score(query_tower, [query], method, vectors)
+    directions = query.vector[None]  # (1, C), for the cosine
+    if matrix:  # and for each token of the query and its bias
+        token_directions = _token_directions(query_tower, query, method)
+        directions = torch.cat([directions, token_directions.to(directions)])  # (1 + T1 + 1, C)
 
-    def score(places: list[int]) -> list[Scores]:
-        expanded = directions.expand(len(places), -1, -1)
-        return _score(other_tower, [documents[place] for place in places], method, expanded)
+    def score(indices: list[int]) -> list[Scores]:
+        """Score the tokens of some documents for the directions."""
+        expanded = directions.expand(len(indices), -1, -1)
+        return _score(document_tower, [documents[index] for index in indices], method, expanded)
 
     encodings = [document.encoding for document in documents]
     results = []
-    document_scores = results_in_batches(other_tower, encodings, score, method.memory)
-    for place, (document, scores) in enumerate(zip(documents, document_scores, strict=True)):
-        left = _half_result(tower.task, query, query_scores, place, 0)
-        right = _half_result(other_tower.task, document, scores, 0, 1)
-        notes = notes_on_lengths((query.length, document.length))
-        result = _result(provenance(tower, method), (query, document), (left, right), method.word_merge, notes)
-        if matrix:  # the first row of the document is for the cosine, the others for each token of the query
+    document_scores = results_in_batches(document_tower, encodings, score, method.memory)
+    for index, (document, scores) in enumerate(zip(documents, document_scores, strict=True)):
+        query_half = _half(query_tower.task, query, query_scores, target=index, sequence=0)
+        document_half = _half(document_tower.task, document, scores, target=0, sequence=1)
+        result = _result(
+            provenance(query_tower, method),
+            (query, document),
+            (query_half, document_half),
+            method.word_merge,
+            comparison_notes((query.length, document.length)),
+        )
+        if matrix:  # the first row is for the cosine
             result = replace(result, pairs=_to_numpy(_with_bias(scores)[1:]))
         results.append(result)
     return results
+
+
+def _token_directions(tower: TaskModel, query: Side, method: Method) -> Tensor:
+    """Return what each token of a query, and the bias, adds to its vector at length 1, (T1 + 1, C).
+
+    The scores for a unit vector along a dimension are the contributions to that number of the vector.
+    """
+    unit_vectors = torch.eye(len(query.vector), dtype=query.vector.dtype, device=query.vector.device)  # (C, C)
+    (scores,) = _score(tower, [query], method, unit_vectors[None])
+    return _with_bias(scores).T
 
 
 def _two_names(prompts: Any) -> tuple[str, str]:
@@ -200,7 +219,7 @@ def _verified(sides: Sides, results: Sequence[Similarity], verify: Verify) -> li
     document_vectors = _vectors_without(sides.document_tower, sides.documents)
 
     def tokens_of(place: int, units: Sequence[int], side: int) -> Tokens:
-        """Return the tokens of one side that some units are."""
+        """Return the tokens of the query (side 0) or the document (side 1) that some units of a result are."""
         tokens = [origins[place][unit] for unit in units]
         return tuple(token for side_of_token, token in tokens if side_of_token == side)
 
@@ -208,7 +227,8 @@ def _verified(sides: Sides, results: Sequence[Similarity], verify: Verify) -> li
         """Return the cosines of documents with the query, without some units of either."""
         queries = query_vectors(TextRemoval(0, tokens_of(place, units, 0)) for place, units in removals)
         documents = document_vectors(TextRemoval(place, tokens_of(place, units, 1)) for place, units in removals)
-        return [Answer(None, float(q.double() @ d.double()), None) for q, d in zip(queries, documents, strict=True)]
+        cosines = [float(q.double() @ d.double()) for q, d in zip(queries, documents, strict=True)]
+        return [Answer(prediction=None, value=cosine, outcome=None) for cosine in cosines]
 
     removables = [
         picked(a, removable(a)._replace(target="the cosine", quantity="cosine", may_be_empty=True), verify)
@@ -218,9 +238,10 @@ def _verified(sides: Sides, results: Sequence[Similarity], verify: Verify) -> li
 
 
 def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRemoval, Tensor]:
-    """Return the table of the vectors of texts or pictures, (C,), without some of their tokens."""
+    """Return a table that computes the vector, (C,), of a text or a picture without some of its tokens, once each."""
 
     def measure(encodings: list[Encoding], _: object) -> Iterable[Tensor]:
+        """Return the vectors of shortened texts or pictures."""
         return [side.vector for side in _embed_batch(model, encodings)]
 
     without = tokens_removed(model, [side.encoding for side in sides], masked=False)
@@ -229,7 +250,7 @@ def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRe
 
 
 def _embed(model: TaskModel, encodings: Sequence[Encoding]) -> list[Side]:
-    """Compute the vectors and states of texts, in batches."""
+    """Compute the vectors of texts or pictures and of their tokens, in batches."""
     return results_in_batches(model, encodings, lambda places: _embed_batch(model, [encodings[i] for i in places]))
 
 
@@ -244,15 +265,24 @@ def _embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
         else:  # no head reads a single token
             token_vectors = vectors.new_full((int(batch.mask.sum()), vectors.shape[1]), torch.nan)  # (N, C)
     # Cloned outside inference mode, as later code backpropagates through the model.
-    states = token_vectors.clone().split([len(encoding) for encoding in encodings])  # (T, C) each
+    vectors_by_text = token_vectors.clone().split([len(encoding) for encoding in encodings])  # (T, C) each
     model.check_finite(vectors.cpu().numpy(), batch)
     lengths = run.logits.float().norm(dim=-1).tolist()
-    fields = zip(encodings, vectors.clone(), lengths, states, strict=True)
-    return [Side(encoding, vector, length, states_of) for encoding, vector, length, states_of in fields]
+    return [Side(*fields) for fields in zip(encodings, vectors.clone(), lengths, vectors_by_text, strict=True)]
 
 
 def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor) -> list[Scores]:
-    """Score the tokens of B texts for vectors, (B, K, C): (K, 1, T) for each; attention sinks are in the bias."""
+    """Score the tokens of B texts for their cosines with K vectors each.
+
+    Args:
+        model: The model or the tower that embeds them.
+        sides: The texts or pictures.
+        method: The method.
+        vectors: The vectors, (B, K, C).
+
+    Returns:
+        The scores of each text, (K, 1, T); what attention sinks contribute is in the bias.
+    """
     batch = model.batch([side.encoding for side in sides])
     with torch.inference_mode(not method.needs_grad):
         run: ForwardPass = method.forward(model, batch)
@@ -294,7 +324,7 @@ def _result(
     """
     (query, document), (left, right) = sides, halves
     cosine = float(query.vector.double() @ document.vector.double())
-    first, second = sorted(halves, key=lambda half: bool(half.media))  # a text comes first
+    first, second = sorted(halves, key=lambda half: bool(half.media))  # beside a picture, the text comes first
     shifted = (replace(medium, first=medium.first + len(first.units)) for medium in second.media)
     sinks = ", ".join(map(repr, [*left.sinks, *right.sinks]))
     note = (f"attention sink: {sinks}; what a sink contributes is in the bias",) if sinks else ()
@@ -307,7 +337,7 @@ def _result(
         text_pair=document.encoding.text,
         predictions=(Prediction("cosine", 0, cosine, None),),
         targets=(Target("cosine", "the cosine", 0),),
-        token_predictions=_cosines_of_tokens(query, document),
+        token_predictions=_token_cosines(query, document),
         **{**origin, "quantity": "cosine"},
         notes=tuple(dict.fromkeys((*query.encoding.notes, *document.encoding.notes, *note, *notes_on_comparison))),
         merge=merge,
@@ -315,12 +345,12 @@ def _result(
     )
 
 
-def _cosines_of_tokens(query: Side, document: Side) -> tuple[Prediction, ...] | None:
+def _token_cosines(query: Side, document: Side) -> tuple[Prediction, ...] | None:
     """Return the cosine of each token alone with the other text; None of pictures, or where no head reads a token."""
-    states = torch.cat([query.states @ document.vector, document.states @ query.vector])  # (T1 + T2,)
-    if query.encoding.signal is not None or document.encoding.signal is not None or bool(states.isnan().all()):
+    cosines = torch.cat([query.token_vectors @ document.vector, document.token_vectors @ query.vector])  # (T1 + T2,)
+    if query.encoding.signal is not None or document.encoding.signal is not None or bool(cosines.isnan().all()):
         return None
-    return tuple(Prediction("cosine", 0, state, None) for state in states.tolist())
+    return tuple(Prediction("cosine", 0, cosine, None) for cosine in cosines.tolist())
 
 
 class Half(NamedTuple):
@@ -329,39 +359,59 @@ class Half(NamedTuple):
     units: Units
     media: tuple[Medium, ...]  # the picture, if it is one
     scores: FloatArray  # float32, (U,)
-    bias: Tensor | None  # the bias, (); None if the method reports none
+    bias: Tensor | None  # (); None if the method reports none
     sinks: list[str]  # its tokens that are attention sinks
 
 
-def _half_result(task: Task, side: Side, scores: Scores, k: int, sequence: int) -> Half:
-    """Return the scores of a text's tokens, or of a picture's patches, for the k-th of the vectors."""
+def _half(task: Task, side: Side, scores: Scores, *, target: int, sequence: int) -> Half:
+    """Return the contributions of a text's tokens, or of a picture's patches, to one cosine.
+
+    Args:
+        task: The task of the tower that embeds it.
+        side: The text or the picture.
+        scores: Its scores for K vectors, (K, 1, T).
+        target: Which of these vectors it is compared with.
+        sequence: 0 for the query, 1 for the document.
+    """
     units, media = task.units(side.encoding)
     sinks = () if scores.sinks is None else scores.sinks.nonzero()[:, 0].tolist()
     return Half(
-        replace(units, sequence=(sequence,) * len(units)),  # special tokens too: each text adds up to the cosine
-        media,
-        _to_numpy(scores.values[k, 0]),
-        None if scores.bias is None else scores.bias[k, 0],
-        [side.encoding.tokens[i] for i in sinks],
+        units=replace(units, sequence=(sequence,) * len(units)),  # special tokens too: each text adds up to the cosine
+        media=media,
+        scores=_to_numpy(scores.values[target, 0]),
+        bias=None if scores.bias is None else scores.bias[target, 0],
+        sinks=[side.encoding.tokens[token] for token in sinks],
     )
 
 
 def _origin_of_units(query: Side, document: Side) -> list[tuple[int, int]]:
-    """Return each unit's side, 0 for the query and 1 for the document, and its index among that side's tokens."""
+    """Return each unit's side, 0 for the query and 1 for the document, and its index among that side's tokens.
+
+    As in a result, a text comes before a picture.
+    """
     sides = sorted(enumerate((query.encoding, document.encoding)), key=lambda side: side[1].signal is not None)
-    return [(side, i) for side, encoding in sides for i in range(len(encoding))]
+    return [(side, token) for side, encoding in sides for token in range(len(encoding))]
 
 
 def _normalised(vectors: Tensor) -> Tensor:
+    """Return vectors brought to length 1, in float32."""
     return torch.nn.functional.normalize(vectors.float(), dim=-1)
 
 
 def _to_numpy(values: Tensor) -> FloatArray:
+    """Return a tensor as an array of float32 of its own, row by row in memory."""
     return np.array(values.detach().float().cpu().numpy(), np.float32, order="C")
 
 
 def embedding_task(model: TaskModel) -> Embeds:
-    """Return the task of a model that embeds."""
+    """Return the task of a model that embeds; refuse any other model.
+
+    Args:
+        model: The model.
+
+    Raises:
+        UnsupportedModelError: If it does not embed.
+    """
     if not isinstance(model.task, Embeds):
         raise UnsupportedModelError(
             f"{model.name} is a model for {model.task.name}; similarity needs one that embeds texts: load it with "

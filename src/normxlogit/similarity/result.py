@@ -9,7 +9,7 @@ from ..results.storage.schema import FloatArray
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class Similarity(Attribution):
-    """The scores of the units of two inputs for the cosine of their vectors; those of either add up to it.
+    """The scores of the units of two inputs for the cosine of their vectors; those of either, with its bias, sum to it.
 
     Attributes:
         bias: float32, (2,): of either input.
@@ -27,7 +27,9 @@ class Similarity(Attribution):
         return "Similarity"
 
     def _bias_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the shape of the bias: one for each input."""
         return (2,)
 
     def _without_units(self) -> dict[str, Any]:
+        """Return the fields of a result without units, which has no pairs of them either."""
         return {**super()._without_units(), "pairs": None}

@@ -1,5 +1,6 @@
 """The block of a picture with coloured patches, or of a sound with coloured moments."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -62,17 +63,19 @@ class PatchesBlock(MediumBlock):
     @property
     def placed(self) -> list[tuple[str, Piece]]:
         """Each part with its place as CSS, in percent of the picture or sound."""
-        low, high = 100 * areas_of(self.medium)[:, :2], 100 * areas_of(self.medium)[:, 2:]
-        places = np.concatenate([low, high - low], -1).tolist()  # (parts, 4)
-        form = "left:{:.3f}%;top:{:.3f}%;width:{:.3f}%;height:{:.3f}%"
-        return [(form.format(*place), piece) for place, piece in zip(places, self.parts, strict=True)]
+        percent = 100 * areas_of(self.medium)  # left, top, right and bottom, (parts, 4)
+        left_top = percent[:, :2]
+        places = np.concatenate([left_top, percent[:, 2:] - left_top], -1).tolist()  # (parts, 4)
+        css = "left:{:.3f}%;top:{:.3f}%;width:{:.3f}%;height:{:.3f}%"
+        return [(css.format(*place), piece) for place, piece in zip(places, self.parts, strict=True)]
 
     def strongest(self, k: int) -> list[str]:
-        """Return the moments, or thirds of a picture such as "top left", with the largest shares of positive scores."""
+        """Return moments, or thirds of a picture such as "upper left", with the largest shares of positive scores."""
         names = [piece.name for piece in self.parts]
         if isinstance(self.medium, PictureScores):
-            areas = areas_of(self.medium)  # (N, 4): left, top, right and bottom as shares of the picture
-            thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (N, 2)
+            areas = areas_of(self.medium)  # left, top, right and bottom as shares of the picture, (parts, 4)
+            # The third that the centre of each patch is in, across and down: 0, 1 or 2.
+            thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (parts, 2)
             names = [f"{ROW_NAMES[y]} {COLUMN_NAMES[x]}".strip() or "centre" for x, y in thirds.tolist()]
         sums = dict.fromkeys(names, 0.0)
         for name, piece in zip(names, self.parts, strict=True):
@@ -110,15 +113,20 @@ def _moments(sound: SoundScores, strengths: FloatArray) -> list[Text]:
 
 
 def _patches(picture: PictureScores, strengths: FloatArray) -> list[Text]:
-    """Return lines of half-block characters, each of two rows of patches: the upper half of one, the lower the next."""
-    times = max(1, MOST_GRID_COLUMNS // picture.shape[1])  # a small picture is enlarged
-    rows = strengths.reshape(picture.shape).repeat(times, 0).repeat(times, 1)
+    """Return lines of half-block characters, each for two rows of patches, one above the other.
+
+    Args:
+        picture: The picture.
+        strengths: The colour of each patch, from -1 to 1, row by row.
+    """
+    magnification = max(1, MOST_GRID_COLUMNS // picture.shape[1])  # of a picture with few patches
+    rows = strengths.reshape(picture.shape).repeat(magnification, 0).repeat(magnification, 1)
     rows = np.pad(rows, ((0, len(rows) % 2), (0, 0)))  # an odd last row stands above an empty one
     lines = []
-    for upper, lower in zip(rows[::2], rows[1::2], strict=True):
+    for upper_row, lower_row in zip(rows[::2], rows[1::2], strict=True):
         line = Text(overflow="fold")
-        for above, below in zip(upper.tolist(), lower.tolist(), strict=True):
-            line.append("\u2580", Style(color=tone(above), bgcolor=tone(below)))
+        for upper, lower in zip(upper_row.tolist(), lower_row.tolist(), strict=True):
+            line.append("\u2580", Style(color=tone(upper), bgcolor=tone(lower)))  # the upper half of a character
         lines.append(line)
     return lines
 
@@ -126,7 +134,14 @@ def _patches(picture: PictureScores, strengths: FloatArray) -> list[Text]:
 def media_block(
     medium: PictureScores | SoundScores, *, signed: bool, first: int | None = None, alone: bool = True
 ) -> PatchesBlock:
-    """Return the block of a picture or a sound; see `Medium.block`. Scores of several targets are summed."""
+    """Return the block of a picture or a sound; see `Medium.block`.
+
+    Args:
+        medium: The picture or the sound; scores of several targets are summed, and those that are not finite are 0.
+        signed: Whether scores may be negative.
+        first: The number of its first part as a source of an answer; None if its parts are not sources.
+        alone: Whether it is the only one, so that its parts need no name of the medium.
+    """
     medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
     if isinstance(medium, PictureScores):
         medium = merge_neighbours(medium, MOST_PATCHES)
@@ -134,8 +149,9 @@ def media_block(
         medium = merge_neighbours(medium, MOST_MOMENTS)
     names = [name if alone else f"{medium.name}, {name}" for name in medium.part_names]
     scores = medium.scores.reshape(-1, len(names)).sum(0, keepdims=True)  # (1, parts)
-    fields = Grid([""], names, scores, signed=signed).pieces(0)
-    parts = [p._replace(text="", source=None if first is None else first + i) for i, p in enumerate(fields)]
+    pieces = Grid([""], names, scores, signed=signed).pieces(0)  # of its only row
+    sources = [None] * len(names) if first is None else range(first, first + len(names))
+    parts = [piece._replace(text="", source=source) for piece, source in zip(pieces, sources, strict=True)]
     return PatchesBlock(medium, parts)
 
 
@@ -181,29 +197,36 @@ BLUE = (37, 99, 235)
 
 
 def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
-    """Return a medium with at most `most` patches or moments, by summing neighbours."""
+    """Return a medium whose neighbouring patches or moments are merged, and their scores summed.
+
+    Args:
+        medium: The medium, with scores (..., h, w) or (..., n).
+        most: Most patches or moments of the new one.
+    """
     if isinstance(medium, SoundScores):
         starts = np.unique(medium.places[:, 0])  # patches of a spectrogram share their times
-        merged = np.searchsorted(starts, medium.places[:, 0]) // -(-len(starts) // most)  # (n,): the new part of each
-        shape: tuple[int, ...] = (int(merged.max()) + 1,)
+        merged_count = math.ceil(len(starts) / most)  # moments in a new one
+        new_parts = np.searchsorted(starts, medium.places[:, 0]) // merged_count  # of each moment, (n,)
+        shape: tuple[int, ...] = (int(new_parts.max()) + 1,)
     else:
-        side, shape = 1, medium.shape
+        side = 1  # of the square of patches in a new one
+        shape = medium.shape
         while np.prod(shape) > most:
             side *= 2
-            shape = tuple(-(-size // side) for size in medium.shape)
+            shape = tuple(math.ceil(size / side) for size in medium.shape)
         rows, columns = np.indices(medium.shape) // side  # (h, w) each
-        merged = (rows * shape[1] + columns).ravel()
-    leading = medium.scores.shape[: -len(medium.shape)]
-    numbers = medium.places.shape[-1]
+        new_parts = (rows * shape[1] + columns).ravel()  # of each patch, (h * w,)
     count = int(np.prod(shape))
-    scores = np.zeros((count, int(np.prod(leading))), np.float32)
-    np.add.at(scores, merged, medium.scores.reshape(scores.shape[1], -1).T)
-    places = medium.flat_places
-    low, high = np.full((2, count, numbers // 2), np.inf, np.float32) * np.array([1, -1], np.float32)[:, None, None]
-    np.minimum.at(low, merged, places[:, : numbers // 2])
-    np.maximum.at(high, merged, places[:, numbers // 2 :])
-    new_places = np.concatenate([low, high], -1).reshape(*shape, numbers)
-    return replace(medium, scores=scores.T.reshape(*leading, *shape), places=new_places)
+    target_shape = medium.scores.shape[: -len(medium.shape)]  # of targets and layers
+    scores = np.zeros((count, int(np.prod(target_shape))), np.float32)
+    np.add.at(scores, new_parts, medium.scores.reshape(scores.shape[1], -1).T)
+    starts_of_parts, ends_of_parts = np.split(medium.flat_places, 2, -1)  # left and top, right and bottom; or seconds
+    low = np.full((count, starts_of_parts.shape[1]), np.inf, np.float32)
+    high = -low
+    np.minimum.at(low, new_parts, starts_of_parts)
+    np.maximum.at(high, new_parts, ends_of_parts)
+    places = np.concatenate([low, high], -1).reshape(*shape, -1)
+    return replace(medium, scores=scores.T.reshape(*target_shape, *shape), places=places)
 
 
 def course_of(medium: SoundScores) -> FloatArray:
@@ -216,7 +239,13 @@ def course_of(medium: SoundScores) -> FloatArray:
 
 
 def areas_of(medium: PictureScores | SoundScores) -> FloatArray:
-    """Return left, top, right and bottom of each part as shares of the picture or sound, (parts, 4)."""
+    """Return left, top, right and bottom of each part as shares of the picture or sound, (parts, 4).
+
+    A moment of a sound reaches from the top to the bottom.
+
+    Args:
+        medium: The picture or the sound.
+    """
     shares: Any = medium.flat_places / np.array(medium.extent * 2, np.float32)
     return shares if isinstance(medium, PictureScores) else np.insert(shares, [1, 2], [0.0, 1.0], axis=1)
 

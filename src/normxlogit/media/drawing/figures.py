@@ -34,17 +34,23 @@ LABEL = 24
 def pictures_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
     """Draw pictures of a result of one layer, once for each part of the answer, each on its own scale.
 
-    The parts are the `k` with the largest sums, in their order; several come behind the whole answer.
+    Several parts come behind the whole answer.
+
+    Args:
+        g: The result.
+        k: How many parts are drawn, those with the largest scores; None for `PICTURES`.
     """
     panels = []
     parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
     for picture in g.images:
         rows = np.nan_to_num(picture.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *picture.shape)
         sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
-        largest = sorted(np.argsort(-sizes, kind="stable")[: k or PICTURES].tolist())
-        names, scores = [shortened(parts[i], LABEL) for i in largest], rows[largest]
+        shown = sorted(np.argsort(-sizes, kind="stable")[: k or PICTURES].tolist())  # the largest, in their order
+        names = [shortened(parts[part], LABEL) for part in shown]
+        scores = rows[shown]  # (parts, h, w)
         if len(parts) > 1:
-            names, scores = ["the whole answer", *names], np.concatenate([rows.sum(0)[None], scores])
+            names = ["the whole answer", *names]
+            scores = np.concatenate([rows.sum(0)[None], scores])
         height = 0.5 + max(0.7, 1.6 * picture.height / picture.width) * -(-len(names) // ACROSS)
         panels.append((merge_neighbours(replace(picture, scores=scores), MOST_PATCHES), names, height))
     heights = [height for *_, height in panels]
@@ -71,7 +77,13 @@ def _pictures(area: Any, image: PictureScores, names: list[str], parts: int, *, 
 
 
 def draw_picture(axes: Any, image: PictureScores, scores: FloatArray) -> None:
-    """Draw a picture with its patches in the colours of some scores, (h, w)."""
+    """Draw a picture, grey, with its patches coloured.
+
+    Args:
+        axes: The axes of matplotlib.
+        image: The picture.
+        scores: The scores of its patches, (h, w); the largest one has the strongest colour.
+    """
     from matplotlib.collections import PolyCollection
     from matplotlib.colors import to_rgba
 

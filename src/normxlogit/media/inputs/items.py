@@ -1,4 +1,4 @@
-"""Containers of pictures and sounds: one, or several in any container."""
+"""Pictures and sounds as callers pass them: one, or several in any container; as a value, a file or a mapping."""
 
 import base64
 import io
@@ -43,7 +43,7 @@ RATE_KEYS = ("sampling_rate", "sample_rate")
 
 
 def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple[list[Any], bool]:
-    """Return one or several pictures or sounds ("picture", "sound") as a list, and whether it was a single one.
+    """Return one or several pictures or sounds as a list.
 
     They may come in any container: a list, generator, array, column, Arrow array, or a table with one column of them.
 
@@ -51,6 +51,9 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
         inputs: One or several pictures or sounds, or a table of them.
         is_item: Whether a value is one of them.
         kind: "picture" or "sound", for errors.
+
+    Returns:
+        The list, and whether a single one was given.
 
     Raises:
         InputError: If there are none, or it is not clear which column holds them.
@@ -71,7 +74,11 @@ def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple
 
 
 def medium_type(part: Any) -> str | None:
-    """Return which type of medium a part of a message is, by its type or its key; None for others."""
+    """Return "image" or "audio" for a part of a message that is a picture or a sound; None for others.
+
+    Args:
+        part: The part: a mapping with a "type", or with the key "image" or "audio"; or an opened picture.
+    """
     if not isinstance(part, Mapping):
         return "image" if is_opened_picture(part) else None
     type_ = part.get("type")
@@ -117,7 +124,9 @@ def rewound(file: Any) -> Iterator[Any]:
 
 
 def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str] = ()) -> tuple[Any, str]:
-    """Return a path, an open file, or else the item itself, and the name of its file, "" if it has none.
+    """Return where a picture or a sound is read from, and the name of its file, "" if it has none.
+
+    It is a path, an open file, or else the item itself, which is in memory.
 
     Args:
         item: A path or file URL, an open file, bytes of one, a data URI or base64, or anything else; or a mapping with
@@ -125,9 +134,13 @@ def source_of(item: Any, kind: str, keys: Sequence[str], data_keys: Sequence[str
         kind: "picture" or "sound", for errors.
         keys: Keys under which a mapping has a path, a file or its bytes; the first that it has counts.
         data_keys: Keys of what is in memory; a mapping with one of them is returned itself.
+
+    Raises:
+        InputError: If a mapping has none of the keys, for a web address, or for what is not base64.
     """
-    key, name = None, ""
-    while isinstance(item, Mapping):  # {"image": {"bytes": ..., "path": None}}
+    key = None
+    name = ""
+    while isinstance(item, Mapping):  # mappings in mappings: {"image": {"bytes": ..., "path": None}}
         name = Path(str(item.get("path") or name)).name
         if first_key(item, data_keys) is not None:
             return item, name
@@ -167,13 +180,14 @@ def _decoded(text: str) -> io.BytesIO:
 
 def number_axes(value: Any) -> int:
     """Return how many axes an array, a tensor or a column of numbers has; 0 for anything else."""
-    dtype, shape = str(getattr(value, "dtype", "")).casefold().removeprefix("torch."), getattr(value, "shape", None)
+    shape = getattr(value, "shape", None)
+    dtype = str(getattr(value, "dtype", "")).casefold().removeprefix("torch.")  # polars writes Int64
     is_numeric = dtype.startswith(("int", "uint", "float", "bfloat", "bool"))
     return len(shape) if shape is not None and is_numeric else 0
 
 
 def detached(value: Any) -> Any:
-    """Return a tensor without its graph, on the host and not in half precision; anything else unchanged."""
+    """Return a tensor as NumPy can read it: without its graph, on the host, floats as float32; others unchanged."""
     if not hasattr(value, "detach"):
         return value
     value = value.detach().cpu()
@@ -184,10 +198,12 @@ def as_array(value: Any) -> Any:
     """Return lists in lists of numbers, or an Arrow array of them, as an array; anything else unchanged."""
     if hasattr(value, "to_numpy") and str(getattr(value, "type", "")).startswith(("int", "uint", "float", "double")):
         return value.to_numpy()
-    depth, inner = 0, value
-    while isinstance(inner, list | tuple) and inner:
-        depth, inner = depth + 1, inner[0]
-    if depth < 2 or not isinstance(inner, Number):
+    depth = 0
+    innermost = value
+    while isinstance(innermost, list | tuple) and innermost:
+        depth += 1
+        innermost = innermost[0]
+    if depth < 2 or not isinstance(innermost, Number):
         return value
     try:
         return np.asarray(value)
@@ -205,9 +221,10 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     if len(names) != 1:
         amount = "several columns" if names else "no column"
         shown = names or list(columns)
+        example = str(next(iter(shown), "name"))
         raise InputError(
             f"a {type(inputs).__name__} with {amount} of {kind}s was given ({', '.join(map(repr, shown))}); pass the "
-            f"column: data[{str([*shown, 'name'][0])!r}]"
+            f"column: data[{example!r}]"
         )
     column = columns[names[0]]
     rate_key = next((key for key in RATE_KEYS if key in columns), None)
@@ -215,7 +232,13 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
 
 
 def _with_rates(column: Any, rates: Any, is_item: Callable[[Any], bool]) -> Any:
-    """Return the sounds of a column, or the only one, paired with their rates, or the rate of all."""
+    """Return sounds paired with their sampling rates.
+
+    Args:
+        column: Several sounds, or the samples of a single one.
+        rates: The rate of each, or one rate for all.
+        is_item: Whether a value is one sound.
+    """
     if isinstance(rates, Number) and is_item(as_array(column)):
         return _with_rate(column, rates)
     rate_of_each = repeat(rates, len(column)) if isinstance(rates, Number) else rates
@@ -232,18 +255,22 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
         columns: Its columns by name.
         is_item: Whether a value is one picture, or one sound.
     """
-    firsts = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if is_column(column)}
-    candidates = [firsts, columns] if isinstance(inputs, Mapping) else [firsts]
-    for any_text, values in product((False, True), candidates):
-        files = {name: value for name, value in values.items() if _may_be_file(value, any_text)}
-        names = [name for name, value in files.items() if is_item(as_array(value))]
+    first_row = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if is_column(column)}
+    # The values of a mapping may be columns, or those of a single row.
+    rows = [first_row, columns] if isinstance(inputs, Mapping) else [first_row]
+    for any_text, row in product((False, True), rows):
+        possible = {name: value for name, value in row.items() if _may_be_medium(value, any_text=any_text)}
+        names = [name for name, value in possible.items() if is_item(as_array(value))]
         if names:
             return names
     return []
 
 
-def _may_be_file(value: Any, any_text: bool) -> bool:
-    """Return whether a value is neither a number nor None, and if it is a text, any or that of a file's path."""
+def _may_be_medium(value: Any, *, any_text: bool) -> bool:
+    """Return whether a value of a row may be a picture or a sound: not a number, not None.
+
+    A text may be one if it ends as the path of such a file does, or if any text may.
+    """
     if isinstance(value, str):
         return any_text or Path(value).suffix.casefold() in SUFFIXES
     return not isinstance(value, Number | NoneType)

@@ -13,7 +13,7 @@ from .sounds import read_sound, sampling_rate_of
 
 
 def read_parts(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[list[Message], tuple[ReadPart, ...]]:
-    """Return messages with their pictures and sounds as chat templates take them, and these.
+    """Return messages as chat templates take them, and the pictures and sounds that they hold, read.
 
     Args:
         messages: With a role and a content: a text, a picture, or parts of these and of sounds; pictures under "images"
@@ -21,6 +21,12 @@ def read_parts(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[l
         prompt: The mapping that holds the messages, with "images" beside them as data sets have them: those of the
             parts {"type": "image"} in their order; without such parts they stand before the first message of the user.
         reader: The processor; its sampling rate is that of sounds.
+
+    Returns:
+        New messages, and their pictures and sounds in the order of the messages.
+
+    Raises:
+        InputError: If one cannot be read, or the messages have more or fewer places than "images" has pictures.
     """
     typed = [_with_typed_parts(message) for message in messages]
     unplaced_images = iter(_images_for_places(typed, prompt))
@@ -32,14 +38,18 @@ def read_parts(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[l
 
 
 def _images_for_places(messages: list[Message], prompt: Any) -> Sequence[Any]:
-    """Return the images beside messages that belong to places in them; without places, put them in a message."""
+    """Return the pictures beside messages, one for each place in these.
+
+    Messages without places get the pictures in front of the first message of the user, in the list of messages itself;
+    then none is left, and nothing is returned.
+    """
     images = plain_cell(prompt.get("images")) if isinstance(prompt, Mapping) else None
     if not isinstance(images, list | tuple) or not images:
         return ()
     place_count = sum(_place_count(message.get("content")) for message in messages)
     if not place_count:
-        first = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
-        messages[first] = _with_typed_parts({**messages[first], "images": images})
+        of_user = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
+        messages[of_user] = _with_typed_parts({**messages[of_user], "images": images})
         return ()
     if place_count != len(images):
         raise InputError(f"the messages have places for {place_count} pictures, and {len(images)} are beside them")
@@ -47,13 +57,21 @@ def _images_for_places(messages: list[Message], prompt: Any) -> Sequence[Any]:
 
 
 def _read_part(part: Any, unplaced_images: Iterator[Any], reader: Any, media: list[ReadPart]) -> Any:
-    """Return a part of a message as chat templates take it; a picture or a sound is appended to the media."""
+    """Return a part of a message as chat templates take it.
+
+    Args:
+        part: The part, with its type.
+        unplaced_images: The pictures beside the messages that have not got their places yet.
+        reader: The processor.
+        media: A list to which a picture or a sound is appended.
+    """
     if _is_picture(part):
         picture = read_picture(part if holds_picture(part) else next(unplaced_images, part))
         media.append(picture)
         return {"type": "image", "image": picture.image}
     if isinstance(part, Mapping) and part.get("type") == "audio":
-        sound = read_sound(part, sampling_rate_of(reader), sum(medium.kind == "sound" for medium in media))
+        sounds_before = sum(medium.kind == "sound" for medium in media)
+        sound = read_sound(part, sampling_rate_of(reader), place=sounds_before)
         media.append(sound)
         return {"type": "audio", "audio": sound.samples}
     return part
@@ -79,45 +97,54 @@ READER = PartReader(
 
 
 def with_other_media(messages: Sequence[Message], media: Sequence[ReadPart]) -> list[Message]:
-    """Return messages, as `read_parts` returns them, with others in the places of their pictures and sounds.
+    """Return messages with other pictures and sounds in the places of their own.
 
     Args:
         messages: Messages as `read_parts` returns them.
-        media: The pictures, and the sounds, in their order.
+        media: As many pictures and sounds as they have, those of a kind in their order.
     """
     pictures, sounds = map(iter, pictures_and_sounds(media))
-
-    def replaced(part: Any) -> Any:
-        if not isinstance(part, Mapping):
-            return part
-        if part.get("type") == "image":
-            return {**part, "image": next(pictures).image}
-        return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
-
     changed = [dict(message) for message in messages]
     for message in changed:
         if isinstance(message.get("content"), list):
-            message["content"] = list(map(replaced, message["content"]))
+            message["content"] = [_with_next_medium(part, pictures, sounds) for part in message["content"]]
     return changed
 
 
+def _with_next_medium(part: Any, pictures: Iterator[Any], sounds: Iterator[Any]) -> Any:
+    """Return a part with the next picture or sound in its place; a part of text unchanged."""
+    if not isinstance(part, Mapping):
+        return part
+    if part.get("type") == "image":
+        return {**part, "image": next(pictures).image}
+    return {**part, "audio": next(sounds).samples} if part.get("type") == "audio" else part
+
+
 def pictures_and_sounds(media: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Return the pictures among media of a prompt, and the sounds, each in their order."""
+    """Return the pictures among the media of a prompt, and the sounds, each in their order.
+
+    Args:
+        media: Pictures and sounds.
+    """
     by_kind = {kind: [medium for medium in media if medium.kind == kind] for kind in ("picture", "sound")}
     return by_kind["picture"], by_kind["sound"]
 
 
 def _with_typed_parts(message: Message) -> Message:
-    """Return a message with a picture as its content, or pictures beside it, as parts, and its media with types."""
+    """Return a message whose content is a list of parts with types; one of a text alone unchanged.
+
+    Pictures that stand beside the content, as Ollama has them, become its first parts.
+    """
     content = message.get("content")
     images = message.get("images")
     images = images if isinstance(images, list | tuple) else ()
     parts: Any = content
-    if not isinstance(content, list | tuple):
-        is_picture = is_opened_picture(content)
-        if not is_picture and not images:
+    if is_opened_picture(content):
+        parts = [content]
+    elif not isinstance(content, list | tuple):
+        if not images:
             return message
-        parts = [content] if is_picture or content else []
+        parts = [content] if content else []
     pictures = [{"type": "image", "image": image} for image in images]
     rest = {key: value for key, value in message.items() if key != "images"}
     return {**rest, "content": [*pictures, *map(_typed_part, parts)]}
@@ -131,12 +158,13 @@ def _typed_part(part: Any) -> Any:
         return part
     if (medium := medium_type(part)) is not None:
         return {**part, "type": medium}
-    untyped = part.get("type") is None and not isinstance(part.get("text"), str)
-    return {**part, "type": "image"} if untyped and holds_picture(part) else part
+    is_untyped = part.get("type") is None and not isinstance(part.get("text"), str)
+    # A row of a data set has a picture without a key of its own, such as {"bytes": ..., "path": ...}.
+    return {**part, "type": "image"} if is_untyped and holds_picture(part) else part
 
 
 def _place_count(content: Any) -> int:
-    """Return how many typed parts of a content are places for pictures beside the messages."""
+    """Return how many parts of a content are {"type": "image"} alone: places for pictures beside the messages."""
     parts = content if isinstance(content, list) else ()
     return sum(_is_picture(part) and not holds_picture(part) for part in parts)
 

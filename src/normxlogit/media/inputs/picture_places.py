@@ -1,13 +1,13 @@
 """The places of a model's patches in a picture, measured with the model's own processor.
 
-A processor resizes, crops, pads and cuts a picture into tiles in its own way. What it does is measured: pictures of the
-same size that are black, white, and grey by the column or the row, tell from which pixel of the picture each number
-comes that the processor returns.
+A processor resizes, crops, pads and cuts a picture into tiles in its own way. What it does is measured: it is given
+pictures of the same size that are black, white, and grey by the column or the row. What it returns for these says from
+which pixel of the picture each returned number comes.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,10 +27,6 @@ Size = tuple[int, int]
 GridShape = tuple[int, int]
 """Rows and columns of patches."""
 
-SourcePixels = tuple[Float64Array, Float64Array, Float64Array]
-"""Of each number that a processor returns the column and the row of the pixel that it comes from, and whether there is
-one."""
-
 SIZE_TOLERANCE = 0.25
 """Two patches count as of one size, or as in one row, within this share of a patch's side."""
 
@@ -44,37 +40,55 @@ KEPT_SIZES = 64
 """Sizes of pictures whose boxes are kept for the next ones."""
 
 LEVELS = 255
-"""Levels of grey from black to white: a place is told to about one of them."""
+"""Levels of grey from black to white: a place is measured to about this share of the picture."""
 
 MIN_CONTRAST = 1e-3
 """A value that differs less between black and white pictures comes from no pixel."""
 
 
-def sources_of(process: Callable[["Image"], Float64Array], size: Size) -> SourcePixels:
-    """Measure with test pictures from which pixels a processor computes each value, for pictures of one size.
+class SourcePixels(NamedTuple):
+    """The pixel of a picture that each number comes from which a processor returns, in arrays of its output's shape."""
 
-    Returns:
-        The column of the pixel, its row (any numbers for padding), and whether there is one (1 or 0).
+    columns: Float64Array  # in pixels from the left; any numbers for padding
+    rows: Float64Array  # in pixels from the top; any numbers for padding
+    is_inside: Float64Array  # 1; 0 for padding, which comes from no pixel
+
+
+def sources_of(process: Callable[["Image"], Float64Array], size: Size) -> SourcePixels:
+    """Measure with test pictures from which pixel a processor computes each number, for pictures of one size.
+
+    In a picture that goes from black at the left to white at the right, the level of grey is the column; processing
+    is linear in the levels between those of a black and a white picture.
+
+    Args:
+        process: Returns what a processor makes of a picture.
+        size: Width and height of the picture, in pixels.
     """
     from PIL import Image
 
     width, height = size
 
     def process_grey(levels: npt.ArrayLike) -> Float64Array:
-        values = np.broadcast_to(np.round(np.asarray(levels, np.float64)), (height, width)).astype(np.uint8)
-        return process(Image.fromarray(np.repeat(values[..., None], 3, -1)))
+        """Process a grey picture of some levels, (height, width) or broadcast to it."""
+        pixels = np.broadcast_to(np.round(levels), (height, width)).astype(np.uint8)
+        return process(Image.fromarray(pixels).convert("RGB"))
 
     black, white = process_grey(0), process_grey(LEVELS)
-    inside = np.abs(white - black) > MIN_CONTRAST
-    scale = np.where(inside, white - black, 1.0)
-    columns = LEVELS * (np.arange(width) + 0.5) / width
-    rows = LEVELS * (np.arange(height)[:, None] + 0.5) / height
-    x, y = ((process_grey(levels) - black) / scale for levels in (columns, rows))
-    return x * width, y * height, inside.astype(np.float64)
+    is_inside = np.abs(white - black) > MIN_CONTRAST
+    contrast = np.where(is_inside, white - black, 1.0)
+    by_column = process_grey(LEVELS * (np.arange(width) + 0.5) / width)
+    by_row = process_grey(LEVELS * (np.arange(height)[:, None] + 0.5) / height)
+    columns = (by_column - black) / contrast * width
+    rows = (by_row - black) / contrast * height
+    return SourcePixels(columns, rows, is_inside.astype(np.float64))
 
 
 class PictureBoxes:
-    """Measures the boxes of parts, once for pictures of a size, by what a function returns for one picture."""
+    """Measures the boxes of a picture's patches, once for pictures of a size.
+
+    Args:
+        process: Returns the model's inputs for one picture, by name.
+    """
 
     def __init__(self, process: Callable[[Any], Any]) -> None:
         self._process = process
@@ -99,19 +113,24 @@ class PictureBoxes:
             Left, top, right and bottom of each patch in pixels, (N, 4), NaN for padding; and the rows and columns of
             a tile, None where the entry does not keep them apart.
         """
-        tiles = round(entry.input_shape[0] * pixel_share)
-        shape = (tiles, *entry.input_shape[1:])
-        columns, rows, inside = sources_of(self.pixels, size)
+        tile_count = round(entry.input_shape[0] * pixel_share)
+        shape = (tile_count, *entry.input_shape[1:])
+        columns, rows, is_inside = sources_of(self.pixels, size)
 
         def patch_means(values: Float64Array) -> Float64Array:
+            """Return the mean, over each patch, of one value for each number that the model is given, (N,)."""
             return entry.patch_means(torch.from_numpy(values.reshape(shape))).numpy()
 
-        coverage = patch_means(inside)
-        with np.errstate(invalid="ignore", divide="ignore"):  # nothing of a patch of padding is inside
-            (left, right), (top, bottom) = (
-                _even_spread(patch_means(inside * places) / coverage, patch_means(inside * places**2) / coverage)
-                for places in (columns, rows)
-            )
+        coverage = patch_means(is_inside)  # the share of each patch that is not padding, (N,)
+
+        def edges(positions: Float64Array) -> tuple[Float64Array, Float64Array]:
+            """Return where patches start and end along an axis, from the pixels that their numbers come from."""
+            mean = patch_means(is_inside * positions) / coverage
+            return _even_spread(mean, patch_means(is_inside * positions**2) / coverage)
+
+        with np.errstate(invalid="ignore", divide="ignore"):  # 0 / 0 is NaN for a patch of padding alone
+            left, right = edges(columns)
+            top, bottom = edges(rows)
         boxes = np.stack([left, top, right, bottom], -1)
         if len(entry.output_shape) != 4:  # (tiles, H, h, w) of a convolution over pictures
             return boxes, None
@@ -133,29 +152,49 @@ def _even_spread(mean: Float64Array, mean_of_squares: Float64Array) -> tuple[Flo
 
 
 def cell_boxes(sources: SourcePixels, grid: GridShape, size: Size) -> FloatArray:
-    """Return the boxes of the equal cells, in rows and columns, of what a processor returns for a picture, (h, w, 4).
-
-    It resizes, crops and pads along each axis, so a place in the picture is a linear function of one in its output;
-    cells of padding have no area.
+    """Return where in a picture the cells are into which a model cuts what a processor returns for it.
 
     Args:
-        sources: The column and row of the picture that each number comes from, (C, H, W); see `sources_of`.
-        grid: How many rows and columns of cells there are, (h, w).
+        sources: The pixel that each returned number comes from, in arrays of (C, H, W).
+        grid: How many rows and columns of equal cells there are, (h, w).
         size: Width and height of the picture, in pixels.
+
+    Returns:
+        The boxes of the cells in pixels of the picture, (h, w, 4); those of padding have no area.
     """
-    x, y, inside = sources
-    edges = []
-    for places, axis, cells, length in ((x, 2, grid[1], size[0]), (y, 1, grid[0], size[1])):
-        others = (0, 3 - axis)
-        weights = inside.sum(others)  # (W,) or (H,)
-        seen = np.flatnonzero(weights)
-        means = (places * inside).sum(others)[seen] / weights[seen]
-        is_border = np.abs(means - length / 2) >= (length - 1) / 2 - length / LEVELS  # which is repeated in enlarging
-        slope, start = np.polyfit(seen + 0.5, means, 1, w=np.where(is_border, 1e-6, 1.0))
-        ends, borders = start + slope * np.array([0, len(weights)]), np.array([0, length])
-        first, last = np.where(np.abs(ends - borders) < length / LEVELS, borders, ends).tolist()
-        edges.append(np.clip(np.linspace(first, last, cells + 1), 0, length))
-    return _boxes_between(*edges).astype(np.float32)
+    (row_count, column_count), (width, height) = grid, size
+    weights = sources.is_inside
+    columns = _cell_edges(sources.columns * weights, weights, (0, 1), column_count, width)
+    rows = _cell_edges(sources.rows * weights, weights, (0, 2), row_count, height)
+    return _boxes_between(columns, rows).astype(np.float32)
+
+
+def _cell_edges(
+    positions: Float64Array, weights: Float64Array, other_axes: tuple[int, int], cell_count: int, length: int
+) -> Float64Array:
+    """Return the edges of equal cells along one axis of a picture, in its pixels, (cell_count + 1,).
+
+    A processor resizes, crops and pads along each axis, so a place in the picture is a linear function of one in its
+    output, which is fitted here.
+
+    Args:
+        positions: The pixel along the axis that each number comes from, 0 for padding, (C, H, W).
+        weights: 1 for each number, 0 for padding, (C, H, W).
+        other_axes: The axes of these arrays that do not run along the axis.
+        cell_count: How many cells there are.
+        length: The pixels of the picture along the axis.
+    """
+    weight_sums = weights.sum(other_axes)  # (W,) or (H,)
+    indices = np.flatnonzero(weight_sums)  # of what is not padding, in the processor's output
+    means = positions.sum(other_axes)[indices] / weight_sums[indices]
+    # A picture that is enlarged has its border pixels repeated, so the function is not linear there.
+    is_border = np.abs(means - length / 2) >= (length - 1) / 2 - length / LEVELS
+    slope, start = np.polyfit(indices + 0.5, means, 1, w=np.where(is_border, 1e-6, 1.0))
+    ends = start + slope * np.array([0, len(weight_sums)])
+    borders = np.array([0, length])
+    # An end that cannot be told from the border of the picture is the border.
+    first, last = np.where(np.abs(ends - borders) < length / LEVELS, borders, ends).tolist()
+    return np.clip(np.linspace(first, last, cell_count + 1), 0, length)
 
 
 def equal_cells(grid: Sequence[int], size: Sequence[int]) -> FloatArray:
@@ -165,22 +204,25 @@ def equal_cells(grid: Sequence[int], size: Sequence[int]) -> FloatArray:
         grid: How many rows and columns there are, (h, w).
         size: Width and height of the area.
     """
-    columns, rows = (np.linspace(0, side, cells + 1) for side, cells in zip(size, grid[::-1], strict=True))
+    (row_count, column_count), (width, height) = grid, size
+    columns = np.linspace(0, width, column_count + 1)
+    rows = np.linspace(0, height, row_count + 1)
     return _boxes_between(columns, rows).astype(np.float32)
 
 
 def merged_boxes(boxes: Float64Array, grid: GridShape, side: int) -> Float64Array:
-    """Return the boxes of blocks of (side, side) patches, from those of tiles, (tiles * h * w, 4), row by row.
+    """Return the boxes of square blocks of patches, tile by tile and row by row, (blocks, 4).
 
     Args:
-        boxes: The boxes of patches, (tiles * h * w, 4).
+        boxes: The boxes of the patches of each tile, row by row, (tiles * h * w, 4); NaN for padding.
         grid: Rows and columns of a tile, (h, w).
         side: How many patches a block has on each side.
     """
     height, width = grid
     blocks = boxes.reshape(-1, height // side, side, width // side, side, 4)
-    low, high = np.nanmin(blocks[..., :2], (2, 4)), np.nanmax(blocks[..., 2:], (2, 4))
-    return np.concatenate([low, high], -1).reshape(-1, 4)
+    left_top = np.nanmin(blocks[..., :2], (2, 4))  # (tiles, h / side, w / side, 2)
+    right_bottom = np.nanmax(blocks[..., 2:], (2, 4))
+    return np.concatenate([left_top, right_bottom], -1).reshape(-1, 4)
 
 
 def grid_layout(boxes: Float64Array, size: Size) -> ScoreSpread | None:
@@ -192,31 +234,35 @@ def grid_layout(boxes: Float64Array, size: Size) -> ScoreSpread | None:
     which every score is spread by area.
 
     Args:
-        boxes: Left, top, right and bottom of each part in pixels, (N, 4); NaN for parts of no pixel.
+        boxes: Left, top, right and bottom of each patch in pixels, (N, 4); NaN for patches of padding.
         size: Width and height of the picture, in pixels.
 
     Returns:
-        None if no part is in the picture.
+        The places and the shares of each patch's score in them; None if no patch is in the picture.
     """
     boxes = np.clip(boxes, 0, [*size, *size])
-    sides = boxes[:, 2:] - boxes[:, :2]  # (N, 2)
+    sides = boxes[:, 2:] - boxes[:, :2]  # widths and heights, (N, 2)
     with_area = np.flatnonzero((sides > 0).all(1))
     if not len(with_area):
         return None
-    small = with_area[(sides[with_area] < (1 + SIZE_TOLERANCE) * sides[with_area].min(0) + SIZE_TOLERANCE).all(1)]
-    edges = [_shared_edges(boxes[small][:, [axis, axis + 2]]) for axis in (0, 1)]
-    if (len(edges[0]) - 1) * (len(edges[1]) - 1) <= len(small):
-        spread = _spread(boxes, with_area, frozenset(small.tolist()), *edges)
+    smallest_sides = sides[with_area].min(0)  # (2,)
+    is_small = (sides[with_area] < (1 + SIZE_TOLERANCE) * smallest_sides + SIZE_TOLERANCE).all(1)
+    small = with_area[is_small]
+    columns = _shared_edges(boxes[small, 0::2])  # of left and right
+    rows = _shared_edges(boxes[small, 1::2])  # of top and bottom
+    place_count = (len(columns) - 1) * (len(rows) - 1)
+    if place_count <= len(small):  # a place without a small patch of its own would mean that they form no grid
+        spread = _spread(boxes, with_area, frozenset(small.tolist()), columns, rows)
         if spread is not None:
             return spread
-    return _spread(
-        boxes, with_area, frozenset(), *(_equal_cells(boxes[with_area][:, [axis, axis + 2]]) for axis in (0, 1))
-    )
+    columns = _equal_cells(boxes[with_area, 0::2])
+    rows = _equal_cells(boxes[with_area, 1::2])
+    return _spread(boxes, with_area, frozenset(), columns, rows)
 
 
 def _spread(
     boxes: Float64Array,
-    with_area: npt.NDArray[np.intp],
+    patches: npt.NDArray[np.intp],
     single_places: frozenset[int],
     columns: Float64Array,
     rows: Float64Array,
@@ -224,35 +270,37 @@ def _spread(
     """Return how the scores of patches are spread over a grid; None if a patch lies outside it.
 
     Args:
-        boxes: The boxes of all parts, (N, 4).
-        with_area: The parts that are spread.
+        boxes: The boxes of all patches, (N, 4).
+        patches: The indices of those that are spread.
         single_places: Those that are one place of the grid each, whatever rounding makes of their edges.
         columns: The edges between the columns of the grid, in pixels, (w + 1,).
         rows: The edges between its rows, (h + 1,).
     """
     left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
-    where = _boxes_between(columns, rows)  # (h, w, 4)
-    parts, place_lists, shares = [], [], []
-    for part in with_area:
-        x0, y0, x1, y1 = boxes[part]
-        widths = np.clip(np.minimum(right, x1) - np.maximum(left, x0), 0, None)  # (w,)
-        heights = np.clip(np.minimum(bottom, y1) - np.maximum(top, y0), 0, None)  # (h,)
-        area = heights[:, None] * widths  # (h, w)
-        if part in single_places:
-            area = area * (area == area.max())
-        places = np.flatnonzero(area)
+    repeated_patches, place_lists, shares = [], [], []  # an array of each patch
+    for patch in patches:
+        patch_left, patch_top, patch_right, patch_bottom = boxes[patch]
+        widths = np.clip(np.minimum(right, patch_right) - np.maximum(left, patch_left), 0, None)  # (w,)
+        heights = np.clip(np.minimum(bottom, patch_bottom) - np.maximum(top, patch_top), 0, None)  # (h,)
+        overlaps = heights[:, None] * widths  # the area that the patch has in common with each place, (h, w)
+        if patch in single_places:
+            overlaps = overlaps * (overlaps == overlaps.max())
+        places = np.flatnonzero(overlaps)
         if not len(places):
             return None
-        parts.append(np.full(len(places), part))
+        repeated_patches.append(np.full(len(places), patch))
         place_lists.append(places)
-        shares.append(area.ravel()[places] / area.sum())
+        shares.append(overlaps.ravel()[places] / overlaps.sum())
     return ScoreSpread(
-        where.astype(np.float32), np.concatenate(parts), np.concatenate(place_lists), np.concatenate(shares)
+        where=_boxes_between(columns, rows).astype(np.float32),
+        parts=np.concatenate(repeated_patches),
+        places=np.concatenate(place_lists),
+        shares=np.concatenate(shares),
     )
 
 
 def _boxes_between(columns: Float64Array, rows: Float64Array) -> Float64Array:
-    """Return the boxes between the edges of columns and rows, (h, w, 4)."""
+    """Return the boxes of a grid, (h, w, 4), from the edges of its columns, (w + 1,), and of its rows, (h + 1,)."""
     edges = np.broadcast_arrays(columns[None, :-1], rows[:-1, None], columns[None, 1:], rows[1:, None])
     return np.stack(edges, -1)
 
@@ -272,7 +320,9 @@ def _shared_edges(spans: Float64Array) -> Float64Array:
     middles = spans.mean(1)
     side = float(np.median(spans[:, 1] - spans[:, 0]))
     order = np.argsort(middles)
-    groups = np.split(order, np.flatnonzero(np.diff(middles[order]) > SIZE_TOLERANCE * side) + 1)
-    starts, ends = (np.array([np.median(spans[group, end]) for group in groups]) for end in (0, 1))
+    begins_row = np.flatnonzero(np.diff(middles[order]) > SIZE_TOLERANCE * side) + 1
+    rows = np.split(order, begins_row)  # the patches of each row
+    starts = np.array([np.median(spans[row, 0]) for row in rows])
+    ends = np.array([np.median(spans[row, 1]) for row in rows])
     between = (ends[:-1] + starts[1:]) / 2
     return np.concatenate([starts[:1], between, ends[-1:]])

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ...errors import InputError
 from ...results.storage.schema import Fields, FloatArray
@@ -45,7 +46,7 @@ CHANNELS = (1, 3, 4)
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of a prompt, in RGB as it is looked at, with the name of its file."""
+    """A picture of a prompt, upright and in RGB, with the name of its file."""
 
     kind: ClassVar[str] = "picture"
 
@@ -53,12 +54,16 @@ class Picture:
     name: str = ""
 
     def size_and_details(self) -> tuple[tuple[int, int], Fields]:
-        """Return its width and height, and with a small copy the fields that results store."""
+        """Return its width and height in pixels, and the fields that results store: these, and a small copy."""
         width, height = self.image.size
         return (width, height), {"width": width, "height": height, "preview": _preview(self.image)}
 
     def without(self, places: Sequence[Sequence[float]]) -> "Picture":
-        """Return the picture with the mean colour of what surrounds them in some boxes of its pixels."""
+        """Return the picture with some boxes filled with the mean colour of what surrounds each.
+
+        Args:
+            places: Left, top, right and bottom of each box, in pixels.
+        """
         from PIL import Image
 
         filled = filled_by_surroundings(np.asarray(self.image, np.float32), places)
@@ -66,26 +71,45 @@ class Picture:
 
 
 def is_picture(item: Any) -> bool:
-    """Return whether a value is one picture."""
+    """Return whether a value may be one picture: a Pillow picture, an array, a file, a path or any text, its bytes.
+
+    Args:
+        item: The value; a mapping is a picture if it has one under one of `PICTURE_KEYS`.
+    """
     if isinstance(item, Mapping):
         return any(item.get(key) is not None and is_picture(item[key]) for key in PICTURE_KEYS)
     return is_path_or_bytes(item) or is_file(item) or is_opened_picture(item)
 
 
 def holds_picture(part: Part) -> bool:
-    """Return whether a part of a message holds a picture or its path, and is not a place for one beside it."""
+    """Return whether a part of a message holds a picture or its path; without one it is a place for a picture.
+
+    Args:
+        part: The part, by its keys.
+    """
     return first_key(part, PICTURE_KEYS) is not None
 
 
 def names_picture(text: str) -> bool:
-    """Return whether a text is the path of a picture, or a picture in base64."""
+    """Return whether a text is the path of a picture, or a picture in base64.
+
+    Args:
+        text: The text; one of several words that ends as a path does, "what is in a.png", is no path.
+    """
     return text.startswith(BASE64_STARTS) or (
         Path(text).suffix.casefold() in PICTURE_SUFFIXES and len(text.split()) == 1
     )
 
 
 def read_picture(item: Any) -> Picture:
-    """Return a picture in RGB of what `opened_picture` takes; an array must be of whole numbers from 0 to 255."""
+    """Return a picture in RGB.
+
+    Args:
+        item: What `opened_picture` takes, or a `Picture`. An array must be of whole numbers from 0 to 255.
+
+    Raises:
+        InputError: If it cannot be read as a picture.
+    """
     source = item.get("image") if isinstance(item, Mapping) else item
     if isinstance(source, Picture):
         return source
@@ -122,8 +146,8 @@ def converted(picture: "Image", mode: str) -> "Image":
 def opened_picture(item: Any) -> tuple[Any, str]:
     """Return a picture and the name of its file, "" if it has none.
 
-    A file or a picture of Pillow becomes an upright picture of Pillow, and so does an array or a tensor of levels; one
-    of other numbers becomes an array with its channels behind, and anything else is returned as it is.
+    A file or a picture of Pillow becomes an upright picture of Pillow, and so does an array or a tensor of levels. An
+    array of other numbers is returned with its channels last, and anything else as it is.
 
     Args:
         item: What `source_of` takes, a Pillow picture, or an array or a tensor, (height, width), with or without
@@ -142,8 +166,8 @@ def _picture_of_array(values: Any) -> Any:
     """Return an array of levels from 0 to 255 as a Pillow picture; any other array with its channels last."""
     array = np.asarray(detached(values))
     if array.ndim == 3:
-        # As torch has them, where both axes could be the channels.
-        array = _channels_last(array, preferred_sides=(0, -1) if hasattr(values, "detach") else (-1, 0))
+        # Where both the first and the last axis could be the channels: torch has them first, NumPy last.
+        array = _channels_last(array, preferred_axes=(0, -1) if hasattr(values, "detach") else (-1, 0))
     if array.dtype == bool:
         array = array * np.uint8(255)
     has_channels = array.ndim < 3 or array.shape[-1] in CHANNELS
@@ -152,17 +176,22 @@ def _picture_of_array(values: Any) -> Any:
     return _import_pillow().Image.fromarray(np.ascontiguousarray(array.astype(np.uint8)))
 
 
-def _channels_last(array: Any, preferred_sides: tuple[int, int]) -> Any:
-    """Return a picture, (H, W, C) or (C, H, W), with its channels last, without the axis of a single one."""
-    side = next((axis for axis in preferred_sides if array.shape[axis] in CHANNELS), -1)
-    array = np.moveaxis(array, side, -1)
+def _channels_last(array: Any, preferred_axes: tuple[int, int]) -> Any:
+    """Return a picture, (H, W, C) or (C, H, W), as (H, W, C), or as (H, W) if it has one channel."""
+    channel_axis = next((axis for axis in preferred_axes if array.shape[axis] in CHANNELS), -1)
+    array = np.moveaxis(array, channel_axis, -1)
     return array[..., 0] if array.shape[-1] == 1 else array
 
 
 def _holds_levels(array: Any) -> bool:
-    """Return whether the numbers of a picture are whole, from 0 to 255; refuse an array of other whole numbers."""
+    """Return whether the numbers of a picture are levels: whole, from 0 to 255. Floats from 0 to 1 are shares of 255.
+
+    Raises:
+        InputError: If the array is of integers, and one is below 0 or above 255.
+    """
     lowest, highest = (array.min(), array.max()) if array.size else (0, 0)
-    if array.dtype.kind not in "iu":
+    is_of_integers = array.dtype.kind in "iu"
+    if not is_of_integers:
         return bool(lowest >= 0 and 1 < highest <= 255 and np.array_equal(array, np.rint(array)))
     if not 0 <= lowest <= highest <= 255:
         raise InputError(
@@ -172,17 +201,23 @@ def _holds_levels(array: Any) -> bool:
 
 
 def _opened(file: Any, name: str) -> "Image":
-    """Return the upright picture in a file, which errors call by a name."""
+    """Return the picture in a file, turned upright.
+
+    Args:
+        file: A path or an open file.
+        name: What errors call it.
+    """
     pillow = _import_pillow()
     try:
         with warnings.catch_warnings():
+            # The warning is of large pictures; of those that are twice as large Pillow raises an error.
             warnings.simplefilter("ignore", pillow.Image.DecompressionBombWarning)
             opened = pillow.Image.open(file)
         with opened:
             picture: Image = pillow.ImageOps.exif_transpose(opened)
             picture.load()
             return picture
-    except Exception as error:  # decoders of damaged files raise whatever they come across
+    except Exception as error:  # decoders raise errors of any class for damaged files
         reason = "" if isinstance(error, pillow.UnidentifiedImageError) else getattr(error, "strerror", None) or error
         raise InputError(f"{name} cannot be read as a picture{reason and f': {reason}'}") from None
 
@@ -198,52 +233,75 @@ def _import_pillow() -> Any:
 
 
 def _preview(image: "Image") -> str:
-    """Return a picture for drawings, as a data URI of at most 448 pixels on its longer side."""
+    """Return a copy for drawings as a data URI, with at most `PREVIEW_SIDE` pixels on its longer side."""
     preview = image.copy()
     file = io.BytesIO()
     preview.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
     file_format = "PNG" if max(image.size) <= LOSSLESS_SIDE else "JPEG"
-    preview.save(file, file_format, quality=85)  # which a PNG has no use for
+    preview.save(file, file_format, quality=85)  # of a JPEG; ignored for a PNG
     return f"data:image/{file_format.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
 
 
 def filled_by_surroundings(pixels: FloatArray, boxes: Sequence[Sequence[float]]) -> FloatArray:
     """Return a picture in which each of some boxes has the mean colour of the nearest pixels that stay.
 
-    Those are within a box of the same size on each side; where all of these are removed too, within two of them, and
-    so on. Of a picture that is removed whole it is the mean colour of all.
-
     Args:
         pixels: The picture, (H, W, C).
         boxes: Left, top, right and bottom of what is removed; pixels are removed whose centres lie in a box.
+
+    Returns:
+        A new picture, (H, W, C).
     """
     height, width = pixels.shape[:2]
     inside = [_pixels_in(box, height, width) for box in boxes]
-    removed = np.zeros((height, width), bool)
+    is_removed = np.zeros((height, width), bool)
     for rows, columns in inside:
-        removed[rows, columns] = True
+        is_removed[rows, columns] = True
     filled = pixels.copy()
-    for (left, top, right, bottom), pixels_inside in zip(boxes, inside, strict=True):
-        wide, high = right - left, bottom - top
-        surroundings = pixels.reshape(height * width, -1)  # (n, C)
-        for distance in range(1, math.ceil(max(width / wide, height / high)) + 1):
-            expanded = left - distance * wide, top - distance * high, right + distance * wide, bottom + distance * high
-            near = _pixels_in(expanded, height, width)
-            if not removed[near].all():
-                surroundings = pixels[near][~removed[near]]
-                break
+    for box, pixels_inside in zip(boxes, inside, strict=True):
+        surroundings = _surroundings(pixels, is_removed, box)  # (n, C)
         filled[pixels_inside] = surroundings.mean(0, dtype=np.float64)  # float32 would lose the millionth pixel
     return filled
 
 
-def _pixels_in(box: Sequence[float], height: int, width: int) -> tuple[slice, slice]:
-    """Return the rows and columns of the pixels whose centres lie in a box, or of the one around a smaller box."""
+def _surroundings(pixels: FloatArray, is_removed: npt.NDArray[np.bool_], box: Sequence[float]) -> FloatArray:
+    """Return the nearest pixels to a box that stay, (n, C); all pixels, (H * W, C), if none stays.
+
+    Nearest are those within a box of the same size on each side. Where all of these are removed too, it is two boxes on
+    each side, and so on.
+
+    Args:
+        pixels: The picture, (H, W, C).
+        is_removed: Whether each pixel is removed, (H, W).
+        box: Left, top, right and bottom, in pixels.
+    """
+    height, width, channels = pixels.shape
     left, top, right, bottom = box
-    slices = []
-    for start, end, length in ((top, bottom, height), (left, right, width)):
-        first, last = math.ceil(start - 0.5), math.ceil(end - 0.5)
-        if first >= last:  # the box lies between two centres
-            first = min(math.floor((start + end) / 2), length - 1)
-            last = first + 1
-        slices.append(slice(max(0, first), min(length, max(0, last))))
-    return slices[0], slices[1]
+    box_width = right - left
+    box_height = bottom - top
+    most = math.ceil(max(width / box_width, height / box_height))  # boxes on each side, which reach every border
+    for count in range(1, most + 1):
+        x_margin = count * box_width
+        y_margin = count * box_height
+        near = _pixels_in((left - x_margin, top - y_margin, right + x_margin, bottom + y_margin), height, width)
+        if not is_removed[near].all():
+            return pixels[near][~is_removed[near]]
+    return pixels.reshape(height * width, channels)
+
+
+def _pixels_in(box: Sequence[float], height: int, width: int) -> tuple[slice, slice]:
+    """Return the rows and the columns of the pixels of a picture whose centres lie in a box."""
+    left, top, right, bottom = box
+    return _pixels_between(top, bottom, height), _pixels_between(left, right, width)
+
+
+def _pixels_between(start: float, end: float, length: int) -> slice:
+    """Return the pixels along an axis of some length whose centres lie between two places; at least one.
+
+    The centre of pixel 3 is at 3.5.
+    """
+    first, last = math.ceil(start - 0.5), math.ceil(end - 0.5)
+    if first >= last:  # no centre lies there: the pixel around the middle
+        first = min(math.floor((start + end) / 2), length - 1)
+        last = first + 1
+    return slice(max(0, first), min(length, max(0, last)))

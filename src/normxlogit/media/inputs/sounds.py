@@ -47,40 +47,61 @@ class Sound:
 
     @property
     def loudness(self) -> FloatArray:
-        """The root mean square of its parts, from 0 to 1, for drawings."""
+        """The root mean square of equal parts as a share of the largest, (points,), for drawings."""
         parts = np.array_split(self.samples, min(LOUDNESS_POINTS, len(self.samples)))
         root_mean_squares = np.sqrt([np.square(part, dtype=np.float64).mean() for part in parts])
         return (root_mean_squares / max(root_mean_squares.max(), 1e-12)).astype(np.float32)
 
     def size_and_details(self, end: float = 0.0) -> tuple[tuple[float], Fields]:
-        """Return its duration, `end` if its rate is not known, and with its loudness the fields that results store."""
+        """Return its duration in seconds, and the fields that results store: this, and its loudness.
+
+        Args:
+            end: The duration if the sound's rate is not known.
+        """
         seconds = self.seconds or end
         return (seconds,), {"seconds": seconds, "loudness": self.loudness}
 
     def without(self, places: Sequence[Sequence[float]]) -> "Sound":
-        """Return the sound silent from and to some seconds; its rate is known."""
-        samples, rate = self.samples.copy(), self.rate or 1
+        """Return the sound with some spans silenced; one whose rate is not known has no seconds to name them by.
+
+        Args:
+            places: Start and end of each span in seconds.
+        """
+        samples = self.samples.copy()
+        rate = self.rate or 1
         for start, end in places:
             samples[round(start * rate) : round(end * rate)] = 0
         return replace(self, samples=samples)
 
 
 def feature_extractor_of(reader: Any) -> Any:
-    """Return the feature extractor of a processor, or the reader itself."""
+    """Return the feature extractor of a processor, or the reader itself.
+
+    Args:
+        reader: A processor or a feature extractor.
+    """
     return getattr(reader, "feature_extractor", getattr(reader, "audio_processor", reader))
 
 
 def sampling_rate_of(reader: Any) -> int | None:
-    """Return the samples a second that a model reads, by its processor; None if it names none, or reads no sounds."""
+    """Return the samples a second that a model reads; None if its processor names none, or reads no sounds.
+
+    Args:
+        reader: The processor, the feature extractor, or what else reads the model's inputs.
+    """
     return getattr(feature_extractor_of(reader), "sampling_rate", None)
 
 
 def is_sound(item: Any) -> bool:
-    """Return whether a value is one sound."""
+    """Return whether a value may be one sound.
+
+    Args:
+        item: What `read_sound` takes, or anything else.
+    """
     if isinstance(item, Mapping):
         files = [item[key] for key in SOUND_KEYS if item.get(key) is not None]
         return any(map(is_sound, files)) or first_key(item, ARRAY_KEYS) is not None
-    is_encoded = is_path_or_bytes(item) or is_file(item) or hasattr(item, "get_all_samples")
+    is_encoded = is_path_or_bytes(item) or is_file(item) or hasattr(item, "get_all_samples")  # torchcodec's decoder
     return is_encoded or _pair_with_rate(item) is not None or _are_samples(item)
 
 
@@ -100,18 +121,22 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
             soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
         rate: Samples a second that the model reads; None if that is not known.
-        place: Which of several sounds it is, counted from 0, for errors.
+        place: Which of several sounds it is, counted from 0, for the name of one without a file.
+
+    Raises:
+        InputError: If it cannot be read, or holds numbers that are not finite.
     """
-    item, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
-    item, own_rate = _samples_and_rate(item, rate)
-    samples, notes = np.asarray(detached(item)), list[str]()
+    source, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
+    values, own_rate = _samples_and_rate(source, rate)
+    samples = np.asarray(detached(values))  # (N,) or (N, channels)
+    notes = []
     if _has_channels(samples):
         if samples.shape[1] > 1:
             notes.append(f"the mean of {samples.shape[1]} channels is read")
         samples = _scaled(samples).mean(1)
     _check_samples(samples)
     samples = _scaled(samples)
-    if None not in (rate, own_rate) and own_rate != rate:
+    if rate is not None and own_rate is not None and own_rate != rate:
         samples = _resampled(samples, own_rate, rate)
         notes.append(f"resampled from {own_rate} samples a second to {rate}, which the model reads")
         own_rate = rate
@@ -127,13 +152,13 @@ def _check_samples(samples: npt.NDArray[Any]) -> None:
 
 
 def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
-    """Return samples and their rate; samples without a rate have the model's, `rate`."""
+    """Return samples and their rate; samples without a rate of their own have that of the model, `rate`."""
     if is_file(item):
         with rewound(item):
             return _from_file(item)
-    if hasattr(item, "get_all_samples"):  # of torchcodec, as data sets decode a file
+    if hasattr(item, "get_all_samples"):  # torchcodec's decoder, by which data sets read a file
         decoded = item.get_all_samples()
-        return decoded.data.T, int(decoded.sample_rate)
+        return decoded.data.T, int(decoded.sample_rate)  # its data are (channels, N)
     if isinstance(item, Mapping):
         own_rate = _rate_beside(item)
         samples = item[first_key(item, ARRAY_KEYS)]
@@ -153,7 +178,7 @@ def _rate_beside(item: Part) -> int:
 
 
 def _pair_with_rate(item: Any) -> tuple[Any, int] | None:
-    """Return the samples, (N,) or (N, C), and the rate of a tuple; None if it is not one of them.
+    """Return the samples, (N,) or (N, C), and the rate of a tuple of both; None of anything else.
 
     soundfile and torchaudio return the samples first, scipy the rate.
     """
@@ -161,15 +186,15 @@ def _pair_with_rate(item: Any) -> tuple[Any, int] | None:
         return None
     samples, rate = item
     if not isinstance(rate, Integral):
-        rate, samples = item
+        rate, samples = item  # the other order
     is_pair = isinstance(rate, Integral) and getattr(samples, "ndim", 0) in (1, 2)
     return (_channels_last(samples), positive_integer(rate, "sampling_rate")) if is_pair else None
 
 
 def _channels_last(samples: Any) -> Any:
-    """Return samples of torchaudio's shape (C, N) as (N, C); others unchanged."""
-    channels_first = samples.ndim == 2 and samples.shape[0] <= MAX_CHANNELS < samples.shape[1]
-    return samples.T if channels_first else samples
+    """Return samples of torchaudio's shape, (C, N), as (N, C); others unchanged. Channels are few, samples many."""
+    has_channels_first = samples.ndim == 2 and samples.shape[0] <= MAX_CHANNELS < samples.shape[1]
+    return samples.T if has_channels_first else samples
 
 
 def _has_channels(samples: Any) -> bool:
@@ -178,20 +203,21 @@ def _has_channels(samples: Any) -> bool:
 
 
 def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return samples scaled to -1 to 1; integers of 64 bits, as of a list, are of the fewest bits that files have."""
+    """Return samples scaled to -1 to 1; floats are so already."""
     if samples.dtype.kind == "f":
         return samples
-    if samples.dtype == np.uint8:
+    if samples.dtype == np.uint8:  # files of 8 bits have silence at 128
         return (samples.astype(np.float64) - 128) / 128
     bits = 8 * samples.dtype.itemsize
-    if bits > 32:
+    if bits > 32:  # a list of numbers: the fewest bits that files have and all of them fit in
         largest = int(np.abs(samples).max(initial=0))
-        bits = next((width for width in (16, 24, 32) if largest <= 1 << (width - 1)), bits)
-    return samples / float(1 << (bits - 1 if samples.dtype.kind == "i" else bits))
+        bits = next((file_bits for file_bits in (16, 24, 32) if largest <= 2 ** (file_bits - 1)), bits)
+    is_signed = samples.dtype.kind == "i"
+    return samples / 2.0 ** (bits - 1 if is_signed else bits)
 
 
-def _resampled(samples: npt.NDArray[Any], rate: Any, new_rate: Any) -> npt.NDArray[Any]:
-    """Return samples at another rate, by a polyphase filter that removes what the new rate cannot hold."""
+def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArray[Any]:
+    """Return samples at another rate, in samples a second, without the frequencies that the new rate cannot hold."""
     missing = (
         f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
         "pip install 'normxlogit[speech]'"
@@ -202,22 +228,22 @@ def _resampled(samples: npt.NDArray[Any], rate: Any, new_rate: Any) -> npt.NDArr
 
 
 def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
-    """Return the moments of a sound, one for each frame that begins in it, of frames up to the second `end`.
+    """Return the moments of a sound: one for each of a model's frames that begins before the sound ends.
 
-    Frames after its end, which fill it up to the length that a model reads, belong to none.
+    Later frames, which fill the sound up to the length that a model reads, belong to none.
 
     Args:
         sound: The sound.
-        frames: How many frames there are.
-        end: The second at which the last one ends.
+        frames: How many frames of equal length there are, from its beginning.
+        end: The second at which the last frame ends.
     """
     seconds = sound.seconds or end
-    edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)
+    edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)  # in seconds
     moment_count = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
     starts, ends = edges[:moment_count], np.minimum(edges[1 : moment_count + 1], seconds)  # (n,) each
     spans = np.stack([starts, ends], -1).astype(np.float32)  # (n, 2)
     indices = np.arange(moment_count)
-    return ScoreSpread(spans, indices, indices, np.ones(moment_count))
+    return ScoreSpread(where=spans, parts=indices, places=indices, shares=np.ones(moment_count))
 
 
 def _from_file(file: Any) -> tuple[FloatArray, int]:

@@ -14,7 +14,7 @@ from ...text.characters import moved
 from ..inputs.sounds import Sound
 from ..units import SoundScores
 
-LAST = 0.2
+TAIL = 0.2
 """A window ends at the quietest moment in this last share of it."""
 
 MOMENT = 0.1
@@ -24,30 +24,34 @@ MOMENT = 0.1
 class Window(NamedTuple):
     """A window of a sound with its transcript, explained."""
 
-    start: float  # seconds
+    start: float  # in the whole sound, in seconds
     sound: Sound
     transcript: Attribution
-    kept: int  # how many of its generated tokens are in the transcript of the whole sound, the first ones
+    kept: int  # how many of its first generated tokens are in the transcript of the whole sound
 
 
 def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]:
-    """Cut a sound at quiet moments into windows of at most some seconds, each with those at which it begins.
+    """Cut a sound at quiet moments into windows of at most some seconds.
 
     Args:
         sound: The sound.
         seconds: The most seconds of a window; None for any length.
+
+    Returns:
+        The second at which each window begins, and the window.
     """
     if seconds is None or sound.rate is None or (sound.seconds or 0.0) <= seconds:
         return [(0.0, sound)]
-    size = int(seconds * sound.rate)
-    moment = max(int(MOMENT * sound.rate), 1)
+    size = int(seconds * sound.rate)  # of a window, in samples
+    moment = max(int(MOMENT * sound.rate), 1)  # in samples
+    moment_count = max(int(TAIL * size) // moment, 1)  # of the tail of a window
     windows = []
     start = 0
-    count = max(int(LAST * size) // moment, 1)
     while len(sound.samples) - start > size:
-        tail = sound.samples[start + size - count * moment : start + size].reshape(count, moment)
+        tail_start = start + size - moment_count * moment
+        tail = sound.samples[tail_start : start + size].reshape(moment_count, moment)
         quietest = int(np.square(tail, dtype=np.float64).sum(-1).argmin())
-        end = start + size - (count - quietest) * moment + moment // 2
+        end = tail_start + quietest * moment + moment // 2  # the middle of the quietest moment
         windows.append((start, sound.samples[start:end]))
         start = end
     windows.append((start, sound.samples[start:]))
@@ -55,7 +59,10 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
 
 
 class _WholeSound:
-    """The transcript of a whole sound, G tokens of T, to which those of its windows are appended."""
+    """The transcript of a whole sound, to which those of its windows are appended.
+
+    It has T tokens, of which the last G are generated, and rests on n moments; a window has g generated tokens.
+    """
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self.first = windows[0].transcript
@@ -77,7 +84,7 @@ class _WholeSound:
         g = window.transcript
         count = window.kept
         prompt = g.prompt_tokens or 0
-        self._append_scores(g, count, prompt)
+        self._append_scores(g, count, prompt)  # whose columns follow from the units and times so far
         self.times.append(g.audio[0].times + np.float32(window.start))
         self.predictions += g.predictions[:count]
         self.generated += g.generated[:count]
@@ -109,17 +116,17 @@ class _WholeSound:
     def _append_scores(self, g: Attribution, count: int, prompt: int) -> None:
         """Append the scores of a window's first `count` tokens, before its units and times are appended."""
         audio = g.audio[0]
-        column = len(self.units)
-        moment = self.width + sum(map(len, self.times))
-        rows = np.zeros((count, self.width + self.moments), np.float32)
-        rows[:, column : column + count] = g.scores[:count, prompt : prompt + count]
-        rows[:, moment : moment + len(audio.times)] = audio.scores[:count]
+        first_token = len(self.units)
+        first_moment = self.width + sum(map(len, self.times))
+        rows = np.zeros((count, self.width + self.moments), np.float32)  # (g, T + n)
+        rows[:, first_token : first_token + count] = g.scores[:count, prompt : prompt + count]
+        rows[:, first_moment : first_moment + len(audio.times)] = audio.scores[:count]
         bias = sum((part[:count] for part in (g.bias, g.sink) if part is not None), np.zeros(count, np.float32))
-        of_prompt = g.scores[:count, :prompt]
+        prompt_scores = g.scores[:count, :prompt]  # (g, P)
         if g.token_ids[:prompt] == self.first.token_ids[: self.prompt]:
-            rows[:, : self.prompt] = of_prompt
-        else:
-            bias = bias + of_prompt.sum(-1)
+            rows[:, : self.prompt] = prompt_scores
+        else:  # the tokens of another prompt, such as of another language, have no column
+            bias = bias + prompt_scores.sum(-1)
         self.scores.append(rows)
         self.biases.append(bias)
 
@@ -166,7 +173,7 @@ def joined(sound: Sound, windows: Sequence[Window]) -> Attribution:
 
 
 def _moved(target: Target, tokens: int, characters: int) -> Target:
-    """Return a target of a window with its place in the whole sound."""
+    """Return a target of a window, with its place in the transcript moved on by some tokens and characters."""
     position = None if target.position is None else target.position + tokens
     span = None if target.span is None else moved(target.span, characters)
     return target._replace(position=position, span=span)

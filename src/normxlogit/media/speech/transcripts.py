@@ -43,13 +43,16 @@ DECODER_PROMPT = 4
 def explain_speech(
     model: TaskModel, sounds: Any, options: Options, settings: GenerateSettings
 ) -> Attribution | Attributions[Attribution]:
-    """Transcribe one sound or several, with settings of `generate`, and explain every token by moments of it.
+    """Transcribe sounds, and explain every token of a transcript by moments of its sound.
 
     Args:
         model: A model of speech.
         sounds: One sound or several.
         options: How they are explained.
         settings: Those of `generate`.
+
+    Returns:
+        One result, or several in the order of the sounds.
 
     Raises:
         InputError: If a sound cannot be read, or a setting is not applied.
@@ -62,12 +65,12 @@ def explain_speech(
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
     items, single = media_items(sounds, is_sound, "sound")
     model.refresh()
-    every = []
+    read_sounds = []  # all of them, before the first is transcribed
     for place, item in enumerate(items):
         with naming_input(place):
-            every.append(read_sound(item, speech_task(model).rate, place))
+            read_sounds.append(read_sound(item, speech_task(model).rate, place))
     settings = _checked_settings(model, settings)
-    results = [_explain_sound(model, sound, options, settings) for sound in every]
+    results = [_explain_sound(model, sound, options, settings) for sound in read_sounds]
     return results[0] if single else Attributions(results)
 
 
@@ -90,16 +93,18 @@ def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: G
         result = _explain_frames(model, sound, options)
         windows = [Window(0.0, sound, result, len(result.generated))]
         return with_speech_verification(model, windows, result, options.verify)
-    chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)
+    chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)  # in seconds
     parts = windows_of(sound, None if chunk is None else float(chunk))
-    explained = [(start, part, _explain_decoder(model, part, options, settings)) for start, part in parts]
-    heard = [(start, part, g) for start, part, g in explained if g is not None]
-    if not heard:
+    windows = []
+    for start, part in parts:
+        transcript = _explain_decoder(model, part, options, settings)
+        if transcript is not None:
+            windows.append(Window(start, part, transcript, kept=len(transcript.generated)))
+    if not windows:
         raise InputError(f"{model.name} generates nothing of this sound")
-    windows = [Window(start, part, g, len(g.generated)) for start, part, g in heard]
     # The token that ends a transcript is left out between windows.
     windows[:-1] = [_without_end(model, window) for window in windows[:-1]]
-    result = heard[0][2] if len(parts) == 1 else joined(sound, windows)
+    result = windows[0].transcript if len(parts) == 1 else joined(sound, windows)
     return with_speech_verification(model, windows, result, options.verify)
 
 
@@ -107,28 +112,28 @@ def _without_end(model: TaskModel, window: Window) -> Window:
     """Return a window without the token that ends its transcript, unless it is the only one."""
     end = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
     generated = window.transcript.generated
-    is_ended = len(generated) > 1 and end is not None and generated[-1].id == end
-    return window._replace(kept=len(generated) - is_ended)
+    has_end = len(generated) > 1 and end is not None and generated[-1].id == end
+    return window._replace(kept=len(generated) - 1) if has_end else window
 
 
 @enough_memory("transcribe this sound")
-@torch.inference_mode(False)  # the caller's, in which nothing can be backpropagated
+@torch.inference_mode(False)  # the caller may be in inference mode, in which nothing can be backpropagated
 def _explain_decoder(
     model: TaskModel, sound: Sound, options: Options, settings: GenerateSettings
 ) -> Attribution | None:
-    """Transcribe a sound by an encoder-decoder model, and explain the transcript; None if there is none."""
+    """Transcribe a sound by an encoder-decoder model, and explain the transcript; None if no token is generated."""
     signal: Signal = speech_task(model).read_signal(model, sound)
     limit = model.answer_limit
-    requested = most_new_tokens(model, settings, DECODER_PROMPT)
-    room = requested if limit is None else min(requested, max(limit - DECODER_PROMPT, 1))
-    prompt, ids = generated_from(model, signal.inputs, *generation_config(model, settings, room))
+    most_tokens = most_new_tokens(model, settings, DECODER_PROMPT)
+    if limit is not None:
+        most_tokens = min(most_tokens, max(limit - DECODER_PROMPT, 1))
+    prompt_ids, ids = generated_from(model, signal.inputs, *generation_config(model, settings, most_tokens))
     if not ids:
         return None
-    count = len(prompt)
     notes = (*sound.notes, *sampling_note(model, settings))
-    decoder_prompt = with_first_tokens(model.tokenizer, replace(EMPTY, notes=notes, signal=signal), prompt)
+    decoder_prompt = with_first_tokens(model.tokenizer, replace(EMPTY, notes=notes, signal=signal), prompt_ids)
     sequence = replace(speech_task(model).appended(model, decoder_prompt, ids), signal=signal)
-    return explain_completions(model, [Completed(sequence, count, 0)], [options])[0]
+    return explain_completions(model, [Completed(sequence, len(prompt_ids), 0)], [options])[0]
 
 
 @enough_memory("transcribe this sound")
@@ -139,31 +144,44 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
     method = options.method
     task = speech_task(model)
-    inputs = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
-    (encoding,), _ = task.encode(model, [inputs])
-    batch = model.batch([encoding], [0])
-    forward = method.forward(model, batch)
+    samples = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
+    (encoding,), _ = task.encode(model, [samples])
+    forward = method.forward(model, model.batch([encoding], [0]))
     emitted = task.emitted(forward.logits[0].detach(), model)
     if not emitted:
         raise InputError(f"{model.name} emits no token for this sound: it answers with the blank at every frame")
     frames, predictions = zip(*emitted, strict=True)
-    token_ids = [task.blank_id(model), *(token.id for token in predictions)]  # the blank stands for a prompt
-    ids, of_frames = (torch.tensor([numbers], device=forward.logits.device) for numbers in (token_ids[1:], frames))
-    request = Request(model, forward, Emitted(ids, None, None, True, task, of_frames))
+    emitted_ids = [prediction.id for prediction in predictions]
+    target = Emitted(
+        ids=torch.tensor([emitted_ids], device=forward.logits.device),  # (1, G)
+        contrast=None,
+        positions=None,
+        has_target_axis=True,
+        task=task,
+        frames=torch.tensor([frames], device=forward.logits.device),  # (1, G)
+    )
+    request = Request(model, forward, target)
     scores = _with_unscored_tokens(run_method(method, request).on_host(), len(emitted))
     check_finite(method, request, scores.values.numpy())
-    sequence = _emitted_text(model, token_ids, (*sound.notes, *encoding.notes), replace(encoding.signal, sound=sound))
+    notes = (*sound.notes, *encoding.notes)
+    token_ids = [task.blank_id(model), *emitted_ids]  # a result has a prompt, for which the blank stands
+    sequence = _emitted_text(model, token_ids, notes, replace(encoding.signal, sound=sound))
     targets = _emitted_targets(predictions, sequence)
     fields: Fields = {"predictions": predictions, "generated": predictions, "targets": targets}
     return scored_tokens(model, Completed(sequence, 1, 0), options, scores, **fields)
 
 
 def _emitted_targets(predictions: Sequence[Prediction], sequence: Encoding) -> tuple[Target, ...]:
-    """Return emitted tokens as targets, with the characters of those that are not special, after the blank's."""
-    rows = zip(predictions, (sequence.offsets or ())[1:], sequence.special[1:], strict=True)
+    """Return emitted tokens as targets, with their characters; special tokens have none.
+
+    Args:
+        predictions: The emitted tokens.
+        sequence: Their encoding, in which the blank stands before them.
+    """
+    tokens = zip(predictions, (sequence.offsets or ())[1:], sequence.special[1:], strict=True)
     return tuple(
         Target("token", emitted.label, emitted.id, span=None if is_special else span)
-        for emitted, span, is_special in rows
+        for emitted, span, is_special in tokens
     )
 
 
@@ -179,20 +197,26 @@ def _with_unscored_tokens(of_frames: Scores, count: int) -> Scores:
 
 
 def _emitted_text(model: TaskModel, token_ids: list[int], notes: Strings, signal: Signal) -> Encoding:
-    """Return the tokens that a CTC model emits, after the blank, with the characters of each in the text."""
+    """Return the encoding of the tokens that a CTC model emits, with the characters of each in the text.
+
+    Args:
+        model: The model.
+        token_ids: The blank, which has no characters, and behind it the emitted tokens.
+        notes: Notes of the result.
+        signal: The sound.
+    """
     tokens = readable_tokens(model.tokenizer, token_ids)
-    delimiter = getattr(model.tokenizer, "word_delimiter_token", None)
+    delimiter = getattr(model.tokenizer, "word_delimiter_token", None)  # between words
     pieces = [" " if name == delimiter else name for name in tokens[1:]]
-    spans = ((0, 0), *pairwise([0, *np.cumsum([len(piece) for piece in pieces]).tolist()]))
-    special = (True, *(index in model.tokenizer.all_special_ids for index in token_ids[1:]))
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     return Encoding(
-        {"input_ids": token_ids},
-        tokens,
-        spans,
-        None,
-        (None,) * len(tokens),
-        special,
-        "".join(pieces),
+        inputs={"input_ids": token_ids},
+        tokens=tokens,
+        offsets=((0, 0), *pairwise([0, *ends])),
+        words=None,
+        sequence_ids=(None,) * len(tokens),
+        special=(True, *(token_id in model.tokenizer.all_special_ids for token_id in token_ids[1:])),
+        text="".join(pieces),
         notes=notes,
         signal=signal,
     )

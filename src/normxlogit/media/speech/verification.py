@@ -37,7 +37,8 @@ def with_speech_verification(
     """
     if verify is None:
         return g
-    parts = [] if windows[0].sound.rate is None else g.audio[0].removable()
+    has_seconds = windows[0].sound.rate is not None  # by which moments are silenced
+    parts = g.audio[0].removable() if has_seconds else []
     removable_moments = Removable(parts, "moment", "silenced", "the transcript")
     answers = _TranscriptAnswers(model, windows, g.audio[0].first)
     (verified,) = run_searches([g], [picked(g.whole(), removable_moments, verify)], answers)
@@ -45,24 +46,34 @@ def with_speech_verification(
 
 
 class _TranscriptAnswers:
-    """The log-probability of a transcript without some moments of the sound, which is read in windows."""
+    """The log-probability of a transcript without some moments of the sound, which is read in windows.
+
+    Args:
+        model: The model of speech.
+        windows: The windows with their transcripts.
+        first_moment: The unit of the whole transcript that is the first moment of the sound.
+    """
 
     def __init__(self, model: TaskModel, windows: Sequence[Window], first_moment: int) -> None:
         measure_of = _frames_measure if speech_task(model).per_frame else _decoder_measure
         self.windows = windows
         self.measures = [measure_of(model, window.transcript, window.kept) for window in windows]
-        self.times = [window.transcript.audio[0].times.tolist() for window in windows]
-        self.firsts: list[int] = np.cumsum([first_moment, *map(len, self.times)]).tolist()  # and one past the last
+        self.times = [window.transcript.audio[0].times.tolist() for window in windows]  # seconds of each one's moments
+        # The first moment of each window among the units of the whole transcript, and one past the last.
+        self.firsts: list[int] = np.cumsum([first_moment, *map(len, self.times)]).tolist()
         self._table: Outcomes[TextRemoval, float] = Outcomes(self._measured, VERIFYING)
 
     def __call__(self, removals: list[TextRemoval]) -> list[Answer]:
         """Return the answers without some moments, the sum over the windows."""
         removals_by_window = [self._by_window(removal.tokens) for removal in removals]
-        self._table(chain.from_iterable(removals_by_window))
-        return [Answer(None, sum(self._table(of_windows)), None) for of_windows in removals_by_window]
+        self._table(chain.from_iterable(removals_by_window))  # measures all at once, and keeps them for the sums
+        return [
+            Answer(prediction=None, value=sum(self._table(of_windows)), outcome=None)
+            for of_windows in removals_by_window
+        ]
 
     def _by_window(self, moments: Iterable[int]) -> list[TextRemoval]:
-        """Return which of the moments are in each window."""
+        """Return which of the moments are removed from each window."""
         return [
             TextRemoval(window, tuple(moment for moment in moments if first <= moment < end))
             for window, (first, end) in enumerate(pairwise(self.firsts))
@@ -77,7 +88,7 @@ class _TranscriptAnswers:
 
 
 def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:
-    """Return a function that measures the log-probability of a decoder's transcript."""
+    """Return a function that measures the log-probability of the first `count` tokens that a decoder generated."""
     start = g.prompt_tokens or 0
     ids = torch.tensor([g.token_ids[: start + count]], device=model.device)  # (1, T)
 
@@ -92,7 +103,7 @@ def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[
 
 
 def _frames_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:
-    """Return a function that measures the CTC log-probability of a transcript (Graves et al., 2006)."""
+    """Return a function that measures the CTC log-probability of the first `count` tokens (Graves et al., 2006)."""
     task = speech_task(model)
     emitted = torch.tensor([g.token_ids[g.prompt_tokens or 0 :][:count]])  # (1, G)
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ...copies.run import TensorInputs
 from ...errors import InputError
@@ -52,36 +53,42 @@ class ImageClassification(SignalTask):
     def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
         """Return a picture with as many channels as the model reads."""
         picture, name = opened_picture(as_array(item))
-        name = name or f"picture {place + 1}"
-        rescales = getattr(self.processor, "do_rescale", False)
-        if rescales and isinstance(picture, np.ndarray) and picture.dtype.kind == "f":
-            lowest, highest = float(picture.min()), float(picture.max())
-            if lowest < 0 or 0 < highest <= 1:
-                raise InputError(
-                    f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
-                    "levels from 0 to 255; pass those, as in (255 * picture).round(), or {'pixel_values': batch} as "
-                    "the processor returns it"
-                )
         if isinstance(picture, np.ndarray):
-            width, height = picture.shape[1::-1]
+            self._check_levels(picture)
+            height, width = picture.shape[:2]
             details = {"width": width, "height": height}
         else:
             _, details = Picture(converted(picture, "RGB")).size_and_details()
             picture = _in_channels(model, picture)
-        return picture, {}, None, (), {"name": name, **details}
+        return Prepared(picture, {"name": name or f"picture {place + 1}", **details}, options={})
+
+    def _check_levels(self, picture: npt.NDArray[Any]) -> None:
+        """Refuse an array of floats that are not levels from 0 to 255, if the processor divides levels by 255."""
+        if not getattr(self.processor, "do_rescale", False) or picture.dtype.kind != "f":
+            return
+        lowest, highest = float(picture.min()), float(picture.max())
+        if lowest < 0 or 0 < highest <= 1:
+            raise InputError(
+                f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
+                "levels from 0 to 255; pass those, as in (255 * picture).round(), or {'pixel_values': batch} as "
+                "the processor returns it"
+            )
 
     def _scored(self, model: TaskModel, signal: Signal, fields: Fields) -> Medium | None:
-        """Return a picture with the boxes of its patches, in its pixels, or in those of what a processor returned."""
-        *grid, first = signal.grid
-        if not grid[0]:
+        """Return a picture with the boxes of its patches.
+
+        They are in its pixels; where the caller has passed the processor's output, in the pixels of that.
+        """
+        rows, columns, tokens_before = signal.grid
+        if not rows:
             return None
         if "width" in fields:
-            boxes = self._boxes(model, (fields["width"], fields["height"]), *grid)
+            boxes = self._boxes(model, (fields["width"], fields["height"]), rows, columns)
         else:
             _, height, width = signal.shapes[0]
-            boxes = equal_cells(grid, (width, height))
+            boxes = equal_cells((rows, columns), (width, height))
             fields = {"width": width, "height": height, **fields}
-        return PictureScores(first=first, places=boxes, **fields)
+        return PictureScores(first=tokens_before, places=boxes, **fields)
 
     def _measured_boxes(self, model: TaskModel, size: Size, rows: int, columns: int) -> FloatArray:
         """Return the boxes of patches in a picture, (rows, columns, 4), measured with test pictures, see `sources_of`.
@@ -102,13 +109,13 @@ class ImageClassification(SignalTask):
 
 
 class ReadsSounds:
-    """What tasks have whose inputs are sounds."""
+    """What tasks have in common whose inputs are sounds: a sampling rate."""
 
     processor: Any
 
     @property
     def rate(self) -> int | None:
-        """Samples a second that the model reads."""
+        """Samples a second that the model reads; None if its feature extractor names none."""
         return sampling_rate_of(self.processor)
 
 
@@ -130,22 +137,28 @@ class AudioClassification(ReadsSounds, SignalTask):
         """Return samples at the model's rate."""
         sound = read_sound(item, self.rate, place)
         extractor = feature_extractor_of(self.processor)
-        chunk, frames = getattr(extractor, "chunk_length", None), getattr(extractor, "max_length", None)
+        chunk: int | None = getattr(extractor, "chunk_length", None)  # seconds, to which each sound is padded or cut
+        frames = getattr(extractor, "max_length", None)  # of a spectrum
         limit = frames * SPECTRUM_STEP if isinstance(frames, int) else None
-        seconds = None if self.rate is None else sound.seconds
+        seconds = sound.seconds
         if chunk:
-            limit = float(chunk)
-            seconds = None if self.rate is None else limit
+            limit = seconds = float(chunk)
         notes = sound.notes
         if limit is not None and sound.seconds is not None and sound.seconds > limit + SPECTRUM_STEP:
             notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")
-        fields = {"name": sound.name, **sound.size_and_details()[1]}
-        return sound.samples, {"sampling_rate": self.rate}, seconds, notes, fields
+        _, details = sound.size_and_details()
+        return Prepared(
+            sound.samples,
+            fields={"name": sound.name, **details},
+            options={"sampling_rate": self.rate},
+            seconds=None if self.rate is None else seconds,
+            notes=notes,
+        )
 
     def _scored(self, model: TaskModel, signal: Signal, fields: Fields) -> Medium | None:
-        """Return a sound with its moments: the tokens with times, of which those behind its end have no duration."""
+        """Return a sound with its moments: its tokens from the first to the last that have a duration."""
         times = np.array(signal.times, np.float32).reshape(-1, 2)  # (T, 2)
-        times = np.minimum(times, fields.get("seconds", np.inf))
+        times = np.minimum(times, fields.get("seconds", np.inf))  # tokens behind its end get no duration
         timed = np.flatnonzero(times[:, 1] > times[:, 0])
         if not len(timed):
             return None
@@ -178,7 +191,7 @@ def _in_channels(model: TaskModel, picture: Any) -> Any:
     Grey is repeated for each colour, palettes are looked up, and transparency is dropped, as in pipelines.
     """
     channels = getattr(config_of_signal(model), "num_channels", 0)
-    return converted(cast(Any, picture), MODES[channels]) if channels in MODES else picture
+    return converted(picture, MODES[channels]) if channels in MODES else picture
 
 
 def _times_of_patches(config: Any, columns: int, count: int, tokens_before: int) -> Times:

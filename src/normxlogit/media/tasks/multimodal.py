@@ -1,5 +1,6 @@
 """Language models whose prompt may hold pictures and sounds."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from torch import Tensor
 from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import Batch, EncodedMedium, Encoding, Spans, collate, readable_tokens
+from ...inputs.encoding import Batch, EncodedMedium, Encoding, ScoreSpread, Spans, collate, readable_tokens
 from ...inputs.texts import with_distinct_names
 from ...model.batch_attempts import reads_prompt_as_alone
 from ...model.generation import inputs_of_generated
@@ -47,10 +48,10 @@ class MultimodalLM(CausalLM):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, tokenizer, labels)
-        self._entries: dict[Indices, SignalEntry | None] = {}
+        self._entries: dict[Indices, SignalEntry | None] = {}  # by the shape of the input
         self._boxes = PictureBoxes(partial(self._alone, "image"))
-        self._spectra: dict[int, Spectrum] = {}
-        self._keeping: dict[tuple[Any, ...], bool] = {}  # by what was told of the prompt's last token and the next
+        self._spectra: dict[int, Spectrum] = {}  # by the samples of a sound
+        self._reads_prompt_as_alone: dict[tuple[Any, ...], bool] = {}  # by the inputs where the prompt ends
 
     def check_generates(self, model: TaskModel) -> None:
         """Refuse encoder-decoder models: only their encoder reads the picture."""
@@ -61,7 +62,7 @@ class MultimodalLM(CausalLM):
             )
 
     def reads_medium(self, kind: str) -> bool:
-        """Return whether the processor reads pictures, or sounds."""
+        """Return whether the processor reads pictures (`kind` "picture") or sounds ("sound")."""
         if kind == "picture":
             return hasattr(self.processor, "image_processor")
         return sampling_rate_of(self.processor) is not None
@@ -104,7 +105,7 @@ class MultimodalLM(CausalLM):
             spectra = [self._spectrum(model, sound) for sound in sounds]
             media += self._encoded_sounds(model, sounds, spectra, encoding)
             encoding = replace(encoding, notes=(*encoding.notes, *_notes_on(sounds, spectra)))
-        if pictures and sounds:  # which enter at two places, and a pass reads at one
+        if pictures and sounds:  # they enter the model at two modules, and a pass records one
             media = [replace(medium, by_part=None) for medium in media]
         media = with_distinct_names(media)
         encoding = self._with_placeholders(model, encoding, "image", media[: len(pictures)])
@@ -131,10 +132,16 @@ class MultimodalLM(CausalLM):
     def _with_placeholders(
         self, model: TaskModel, encoding: Encoding, modality: str, media: Sequence[EncodedMedium]
     ) -> Encoding:
-        """Return a prompt whose tokens for pictures, or sounds, have the characters of their placeholders in the text.
+        """Return a prompt in which the tokens of each picture, or sound, have the characters of its placeholder.
 
-        Tokens are aligned with the text by what they read like. Placeholders of adjacent pictures all read alike, so
-        the tokens of one may have got the characters of the next.
+        The offsets of an encoding are found by comparing tokens. The tokens of adjacent pictures are all the same, so
+        those of one may have got the characters of the next.
+
+        Args:
+            model: The model.
+            encoding: The prompt.
+            modality: "image" or "audio".
+            media: Its pictures, or its sounds.
         """
         if not media or encoding.offsets is None:
             return encoding
@@ -144,8 +151,10 @@ class MultimodalLM(CausalLM):
             return encoding
         offsets = list(encoding.offsets)
         for (start, end), medium in zip(spans, media, strict=True):
-            for index_in_medium, token in enumerate(medium.tokens):
-                offsets[token] = (end if index_in_medium else start, end)
+            for token in medium.tokens:
+                offsets[token] = (end, end)
+            for token in medium.tokens[:1]:  # the first one has the characters
+                offsets[token] = (start, end)
         return replace(encoding, offsets=tuple(offsets))
 
     def without_places(self, encoding: Encoding, prompt: ReadPrompt, places: Sequence[Sequence[Region]]) -> Encoding:
@@ -161,7 +170,7 @@ class MultimodalLM(CausalLM):
         """
         media = sorted(prompt.media, key=lambda medium: medium.kind)  # pictures, then sounds, as an encoding has them
         pairs = zip(media, places, strict=True)
-        media = [medium.without(of_medium) if of_medium else medium for medium, of_medium in pairs]
+        media = [medium.without(removed) if removed else medium for medium, removed in pairs]
         processed = self._apply_template(with_other_media(prompt.messages, media), **prompt.template_options)
         inputs = {name: processed[name] for name in encoding.extra_inputs}
         for name, value in encoding.extra_inputs.items():
@@ -183,17 +192,18 @@ class MultimodalLM(CausalLM):
             before: Its encoding.
             completion: The text.
             settings: Settings of `generate`.
+
+        Returns:
+            The encoding of both, and how many tokens the prompt has.
         """
         if not before.media:
             return super().read_completion(model, prompt, before, completion, settings)
-        prompt_ids, both_ids = (
-            self.tokenizer(text, add_special_tokens=False)["input_ids"]
-            for text in (prompt.text, prompt.text + completion)
-        )
-        if both_ids[: len(prompt_ids)] == prompt_ids:
-            ids = both_ids[len(prompt_ids) :]
-        else:  # a token that would hold the end of the one and the beginning of the other
-            ids = self.tokenizer(completion, add_special_tokens=False)["input_ids"]
+        tokenize = partial(self.tokenizer, add_special_tokens=False)
+        prompt_ids = tokenize(prompt.text)["input_ids"]  # with one token for each picture, so not those of `before`
+        both_ids = tokenize(prompt.text + completion)["input_ids"]
+        ids = both_ids[len(prompt_ids) :]
+        if both_ids[: len(prompt_ids)] != prompt_ids:  # a token has the end of the prompt and the completion's start
+            ids = tokenize(completion)["input_ids"]
         return self.appended(model, before, ids), len(before)
 
     def appended(self, model: TaskModel, before: Encoding, ids: list[int]) -> Encoding:
@@ -201,45 +211,57 @@ class MultimodalLM(CausalLM):
 
         PaliGemma's types of tokens are an example: the prompt is read as a whole, generated tokens from left to right.
 
+        Args:
+            model: The model.
+            before: The encoded prompt.
+            ids: The tokens that follow it.
+
         Raises:
-            UnsupportedModelError: If the model reads the prompt otherwise once tokens follow it.
+            UnsupportedModelError: If the prompt gets other hidden states once tokens follow it.
         """
         appended = super().appended(model, before, ids)
         if not before.media:
             return appended
         token_inputs = self._inputs_of_generated(model, before, appended)
         as_generated = replace(appended, inputs={**appended.inputs, **token_inputs})
-        if self._keeps_prompt(model, before, as_generated):
+        if self._keeps_states_of_prompt(model, before, as_generated):
             return as_generated
         return self._with_other_type(model, before, as_generated, token_inputs)
 
     def _inputs_of_generated(self, model: TaskModel, before: Encoding, appended: Encoding) -> dict[str, list[int]]:
-        """Return the inputs along the tokens, as `generate` continues those of the prompt."""
+        """Return the inputs with a value for each token, by name, as `generate` continues those of the prompt."""
         continued = inputs_of_generated(model, before.inputs, len(appended) - len(before))
         return {name: values for name, values in continued.items() if name in appended.inputs}
 
-    def _keeps_prompt(self, model: TaskModel, before: Encoding, followed: Encoding) -> bool:
-        """Return whether a prompt has the same states alone, which `generate` keeps, as with tokens that follow it.
+    def _keeps_states_of_prompt(self, model: TaskModel, before: Encoding, followed: Encoding) -> bool:
+        """Return whether a prompt has the same hidden states alone and with tokens that follow it.
 
-        The inputs that `generate` gives to generated tokens are made for its passes over one token each. PaliGemma's
-        may say that they are of the prompt: in a pass over both, the prompt would read the answer.
+        The inputs that `generate` gives to generated tokens are made for its passes over one token each, with the
+        prompt's states in the cache. PaliGemma's may say that a generated token is of the prompt: in a pass over both,
+        the prompt would attend to the answer.
+
+        It is measured once for all prompts with the same inputs, except ids, at the two tokens where the prompt ends:
+        its last token and the one that follows.
 
         Args:
             model: The model.
             before: The prompt.
-            followed: The prompt and the tokens that follow it. The proof counts for all prompts with the same inputs,
-                but ids, at the last token of the prompt and the first one behind it.
+            followed: The prompt and the tokens that follow it.
         """
-        around = slice(len(before) - 1, len(before) + 1)
-        key = tuple((name, *values[around]) for name, values in followed.inputs.items() if name != "input_ids")
-        if key not in self._keeping:
-            self._keeping[key] = reads_prompt_as_alone(model, before, followed)
-        return self._keeping[key]
+        where_prompt_ends = slice(len(before) - 1, len(before) + 1)
+        inputs_there = tuple(
+            (name, *values[where_prompt_ends]) for name, values in followed.inputs.items() if name != "input_ids"
+        )
+        if inputs_there not in self._reads_prompt_as_alone:
+            self._reads_prompt_as_alone[inputs_there] = reads_prompt_as_alone(model, before, followed)
+        return self._reads_prompt_as_alone[inputs_there]
 
     def _with_other_type(
         self, model: TaskModel, before: Encoding, followed: Encoding, token_inputs: Mapping[str, list[int]]
     ) -> Encoding:
-        """Return a prompt with tokens of the other of two types (0 and 1) after it, if it has the same states then.
+        """Return a prompt that has the same states as alone, with tokens of the other type after it.
+
+        A type is a number for each token, 0 or 1, such as `token_type_ids`.
 
         Args:
             model: The model.
@@ -248,13 +270,12 @@ class MultimodalLM(CausalLM):
             token_inputs: The inputs along the tokens of both, by name, such as their types.
 
         Raises:
-            UnsupportedModelError: If it has other states with either type.
+            UnsupportedModelError: If the prompt has other states than alone with either type.
         """
-        for name, values in token_inputs.items():
-            other_types = [int(value == 0) for value in values[len(before) :]]
-            others = [*values[: len(before)], *other_types]
-            encoding = replace(followed, inputs={**followed.inputs, name: others})
-            if self._keeps_prompt(model, before, encoding):
+        for name, types in token_inputs.items():
+            other_types = [*types[: len(before)], *(int(type_ == 0) for type_ in types[len(before) :])]
+            encoding = replace(followed, inputs={**followed.inputs, name: other_types})
+            if self._keeps_states_of_prompt(model, before, encoding):
                 return encoding
         raise UnsupportedModelError(
             f"{model.name} reads a prompt otherwise once an answer follows it, and `generate` does not: what it was "
@@ -267,18 +288,19 @@ class MultimodalLM(CausalLM):
         encodings = batch.encodings
         if len(encodings) > 1 and any(encoding.media for encoding in encodings):
             raise InputError("a prompt with pictures or sounds is read by itself")
-        values = getattr(encodings[0], "extra_inputs", {})  # in the precision of the processor
         media_inputs = {
             name: value.to(model.device, model.module.dtype if value.is_floating_point() else value.dtype)
-            for name, value in values.items()
+            for name, value in encodings[0].extra_inputs.items()  # in the precision of the processor
         }
         return replace(batch, inputs=batch.inputs | media_inputs) if media_inputs else batch
 
     def _with_text(self, prompt: ReadPrompt, inputs: dict[str, list[int]]) -> Encoding:
         """Return the encoding of token ids with the text of the prompt, in which one token stands for each medium."""
-        ids, tokenizer = inputs["input_ids"], self.tokenizer
+        ids = inputs["input_ids"]
+        tokenizer = self.tokenizer
         tokens = readable_tokens(tokenizer, ids)
-        offsets, special = None, tuple(token_id in tokenizer.all_special_ids for token_id in ids)
+        special = tuple(token_id in tokenizer.all_special_ids for token_id in ids)
+        offsets = None
         if tokenizer.is_fast:
             text_encoding = tokenizer(prompt.text, add_special_tokens=False, return_offsets_mapping=True)
             offsets = _align_offsets(text_encoding["input_ids"], text_encoding["offset_mapping"], ids)
@@ -293,17 +315,18 @@ class MultimodalLM(CausalLM):
         )
 
     def _placeholder(self, model: TaskModel, modality: str) -> str:
-        """Return what the chat template writes for a picture ("image") or a sound ("audio"), its own token if it can.
+        """Return what the chat template writes for a picture ("image") or a sound ("audio").
 
-        Templates may write a token that the processor replaces.
+        It is the medium's own token if the template writes that; a template may write another text, which the processor
+        replaces. It is found by comparing a message with the medium and one without.
         """
         question = {"type": "text", "text": "?"}
         with_medium, without = (
             str(self.processor.apply_chat_template([{"role": "user", "content": content}], tokenize=False))
             for content in ([{"type": modality}, question], [question])
         )
-        pairs = enumerate(zip(with_medium, without, strict=False))
-        start = next((place for place, (a, b) in pairs if a != b), len(without))
+        characters = enumerate(zip(with_medium, without, strict=False))
+        start = next((index for index, (of_one, of_other) in characters if of_one != of_other), len(without))
         inserted = with_medium[start : start + len(with_medium) - len(without)].strip()
         token = self.tokenizer.convert_ids_to_tokens(placeholder_token(self.processor, model.config, modality))
         return token if token in inserted else inserted
@@ -311,15 +334,16 @@ class MultimodalLM(CausalLM):
     def _alone(self, modality: str, medium: Any) -> Any:
         """Return the model's inputs for a message with one picture ("image") or sound ("audio").
 
-        The processor of pictures or sounds alone has other defaults.
+        The whole processor is called, as its image processor or feature extractor by itself has other defaults.
         """
         content = [{"type": modality, modality: medium}, {"type": "text", "text": "?"}]
         return self._apply_template([{"role": "user", "content": content}])
 
     def _spectrum(self, model: TaskModel, sound: Sound) -> Spectrum:
         """Return the layout of a sound's spectrum, found once for each length of sounds."""
-        length, reader = len(sound.samples), feature_extractor_of(self.processor)
+        length = len(sound.samples)
         if length not in self._spectra:
+            reader = feature_extractor_of(self.processor)
             token = placeholder_token(self.processor, model.config, "audio")
             self._spectra[length] = spectrum_of(partial(self._alone, "audio"), sound, reader, token)
         return self._spectra[length]
@@ -327,7 +351,14 @@ class MultimodalLM(CausalLM):
     def _encoded_sounds(
         self, model: TaskModel, sounds: Sequence[Sound], spectra: Sequence[Spectrum], encoding: Encoding
     ) -> list[EncodedMedium]:
-        """Return the sounds of a prompt, with the times of their tokens and of the parts that reach the model."""
+        """Return the sounds of a prompt, with the times of their tokens and of the parts that reach the model.
+
+        Args:
+            model: The model.
+            sounds: The sounds, in their order.
+            spectra: The layout of each one's spectrum.
+            encoding: The prompt.
+        """
         token_positions = self._token_positions(model, encoding, "audio")
         counts = [spectrum.tokens for spectrum in spectra]
         if sum(counts) != len(token_positions):
@@ -339,15 +370,15 @@ class MultimodalLM(CausalLM):
             if spectrum.seconds_of_tokens is not None:
                 by_token = moments(sound, spectrum.tokens, spectrum.seconds_of_tokens)
             if entry is not None:
-                by_part = spectrum.moments_of_parts(sound, entry)
-                by_part = by_part and by_part._replace(parts=by_part.parts + parts_before)
+                by_part = _counted_from(parts_before, spectrum.moments_of_parts(sound, entry))
                 parts_before += spectrum.rows * entry.places
             media.append(EncodedMedium("sound", sound.name, tokens, by_token, by_part, *sound.size_and_details()))
         return media
 
     def _entry_of_sounds(self, model: TaskModel, encoding: Encoding, spectra: Sequence[Spectrum]) -> SignalEntry | None:
-        """Return where sounds enter the model; None unless all do, in the order of the prompt."""
-        name, rows = spectra[0].name, sum(spectrum.rows for spectrum in spectra)
+        """Return where sounds enter the model; None unless all do there, in the order of the prompt."""
+        name = spectra[0].name
+        rows = sum(spectrum.rows for spectrum in spectra)
         values = encoding.extra_inputs.get(name)
         entry = self._entry(model, encoding, name) if values is not None and len(values) == rows else None
         return entry if entry is not None and entry.output_shape[0] == rows else None
@@ -357,20 +388,22 @@ class MultimodalLM(CausalLM):
     ) -> list[EncodedMedium]:
         """Return the pictures of a prompt, with the places of their tokens and patches."""
         token_positions = self._token_positions(model, encoding, "image")
-        pixels_by_picture = [self._boxes.pixels(picture.image) for picture in pictures]
-        alone = np.concatenate([pixels.ravel() for pixels in pixels_by_picture])
+        pixels_by_picture = [self._boxes.pixels(picture.image) for picture in pictures]  # each processed alone
+        pixels_alone = np.concatenate([pixels.ravel() for pixels in pixels_by_picture])
         all_pixels = encoding.extra_inputs.get(PIXELS, torch.zeros(0)).float().numpy().ravel()
-        pixels_match = 0 < all_pixels.size == alone.size and np.allclose(all_pixels, alone, atol=1e-5)
+        # Boxes are measured with one picture alone: they hold where the processor makes the same of it in this prompt.
+        pixels_match = 0 < all_pixels.size == pixels_alone.size and np.allclose(all_pixels, pixels_alone, atol=1e-5)
         tokens_by_picture = _divided(token_positions, _token_counts(len(token_positions), pixels_by_picture))
         media, patches_before = [], 0
         for index, picture in enumerate(pictures):
-            tokens, size = tokens_by_picture[index], picture.image.size
+            tokens = tokens_by_picture[index]
+            size = picture.image.size
             by_part = by_token = None
             entry = self._entry(model, encoding, PIXELS) if pixels_match else None
             if entry is not None and int(np.prod(entry.input_shape)) == all_pixels.size:
-                boxes, grid = self._boxes.boxes_and_grid(entry, size, pixels_by_picture[index].size / all_pixels.size)
-                by_part = grid_layout(boxes, size)
-                by_part = by_part and by_part._replace(parts=by_part.parts + patches_before)
+                pixel_share = pixels_by_picture[index].size / all_pixels.size
+                boxes, grid = self._boxes.boxes_and_grid(entry, size, pixel_share)
+                by_part = _counted_from(patches_before, grid_layout(boxes, size))
                 by_token = _layout_of_tokens(boxes, grid, len(tokens), size)
                 patches_before += len(boxes)
             name = picture.name or f"picture {index + 1}"
@@ -378,15 +411,15 @@ class MultimodalLM(CausalLM):
         return media
 
     def _token_positions(self, model: TaskModel, encoding: Encoding, modality: str) -> list[int]:
-        """Return the tokens of a prompt that stand for its pictures or sounds."""
-        own_token = placeholder_token(self.processor, model.config, modality)
-        positions = [place for place, token_id in enumerate(encoding.ids) if token_id == own_token]
+        """Return the positions of the tokens that stand for pictures ("image") or sounds ("audio") in a prompt."""
+        placeholder = placeholder_token(self.processor, model.config, modality)
+        positions = [position for position, token_id in enumerate(encoding.ids) if token_id == placeholder]
         if not positions:
             raise UnsupportedModelError(NO_TOKENS.format(model.class_name, modality))
         return positions
 
     def _entry(self, model: TaskModel, encoding: Encoding, name: str) -> SignalEntry | None:
-        """Return where an input of a processor enters the model, found once for each shape."""
+        """Return the module at which an input of a processor enters the model, found once for each shape of it."""
         shape = tuple(encoding.extra_inputs[name].shape)
         if shape not in self._entries:
             tokens = collate([encoding], [0], pad_id=model.pad_id, left=model.pad_left, device=model.device)
@@ -410,19 +443,19 @@ class AudioText(MultimodalLM):
 
 
 def _notes_on(sounds: Sequence[Sound], spectra: Sequence[Spectrum]) -> list[str]:
-    """Return what a reader should know of how sounds were read."""
+    """Return the notes on how sounds were read, such as that the end of one was cut off."""
     pairs = zip(sounds, spectra, strict=True)
     return [note for sound, spectrum in pairs for note in (*sound.notes, *spectrum.notes(sound))]
 
 
 def _divided(positions: Sequence[int], counts: Sequence[int]) -> list[Indices]:
-    """Return the tokens of each picture or sound, by how many each has of those of all."""
+    """Return the tokens of each picture or sound, of the positions of all, by how many tokens each has."""
     ends = accumulate(counts)
     return [tuple(positions[end - count : end]) for count, end in zip(counts, ends, strict=True)]
 
 
 def _token_counts(total: int, pixels_by_picture: Sequence[Float64Array]) -> list[int]:
-    """Return each picture's number of tokens: in proportion to its pixels, or equal if that gives fractions."""
+    """Return how many of all tokens each picture has: in proportion to its pixels, or equal if that gives fractions."""
     total_pixels = max(sum(pixels.size for pixels in pixels_by_picture), 1)
     shares = [total * pixels.size / total_pixels for pixels in pixels_by_picture]
     if np.allclose(shares, np.round(shares)):
@@ -431,13 +464,25 @@ def _token_counts(total: int, pixels_by_picture: Sequence[Float64Array]) -> list
 
 
 def placeholder_token(processor: Any, config: Any, modality: str) -> int | None:
-    """Return the token id that stands for a picture ("image") or a sound ("audio") in a prompt, as it is named."""
+    """Return the token id that stands for a picture or a sound in a prompt; None if neither of two objects names it.
+
+    Args:
+        processor: The model's processor.
+        config: The model's configuration.
+        modality: "image" or "audio".
+    """
     names = ((config, f"{modality}_token_id"), (config, f"{modality}_token_index"), (processor, f"{modality}_token_id"))
     return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
 
 
 def _align_offsets(text_ids: Sequence[int], offsets: Spans, ids: Sequence[int]) -> Spans:
-    """Return the offsets of tokens, empty for those that a processor inserted among a text's tokens."""
+    """Return the offsets of tokens, of which a processor has inserted some.
+
+    Args:
+        text_ids: The tokens of the text.
+        offsets: Their characters.
+        ids: The tokens of the text with those that the processor has inserted; these get empty spans.
+    """
     spans: list[Span] = []
     for change, start, end, first_id, last_id in SequenceMatcher(None, text_ids, ids, autojunk=False).get_opcodes():
         if change == "equal":
@@ -449,14 +494,32 @@ def _align_offsets(text_ids: Sequence[int], offsets: Spans, ids: Sequence[int]) 
 
 
 def _layout_of_tokens(boxes: Float64Array, grid: GridShape | None, count: int, size: Size) -> Any:
-    """Return the layout of a picture's tokens in it; None unless the patches form one square block for each token."""
-    if count == 0 or len(boxes) % count or (side := round((len(boxes) / count) ** 0.5)) ** 2 * count != len(boxes):
+    """Return the places of a picture's tokens in it; None unless the patches form one square block for each token.
+
+    Args:
+        boxes: The boxes of the patches in pixels, (N, 4).
+        grid: Rows and columns of patches in each tile; None if the patches come block by block, or in an unknown order.
+        count: How many tokens stand for the picture.
+        size: Width and height of the picture, in pixels.
+    """
+    side = math.isqrt(len(boxes) // max(count, 1))  # of a block, in patches
+    if side == 0 or side**2 * count != len(boxes):
         return None
-    height, width = grid or (count * side, side)  # without a grid, patches in the order of blocks
+    height, width = grid or (count * side, side)  # without a grid, one block below the other
     if height % side or width % side:
         return None
     merged = merged_boxes(boxes, (height, width), side)
-    areas_merged, areas = (np.prod(of[:, 2:] - of[:, :2], -1) for of in (merged, boxes))
-    if grid is None and np.nanmax(areas_merged) > 1.5 * side**2 * np.nanmedian(areas):
+    if grid is None and np.nanmax(_areas(merged)) > 1.5 * side**2 * np.nanmedian(_areas(boxes)):
         return None  # the patches of a token do not follow each other: their boxes span more than a block
     return grid_layout(merged, size)
+
+
+def _areas(boxes: Float64Array) -> Float64Array:
+    """Return the areas of boxes, (N, 4), in square pixels, (N,)."""
+    areas: Float64Array = np.prod(boxes[:, 2:] - boxes[:, :2], -1)
+    return areas
+
+
+def _counted_from(first: int, spread: ScoreSpread | None) -> ScoreSpread | None:
+    """Return the places of a medium's parts, with these counted behind those of the media before it."""
+    return spread and spread._replace(parts=spread.parts + first)

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -39,10 +39,16 @@ MASK_INPUT = "signal_mask"
 MAX_REPEATS = 16
 """Most tokens before the patches that a head may leave out: the class token and the registers."""
 
-PatchGrid = tuple[int, int, int]
-"""Rows and columns of patches, and the tokens before them; 0 rows where they form no grid."""
 
-NO_GRID: PatchGrid = (0, 1, 0)
+class PatchGrid(NamedTuple):
+    """How the tokens of a signal form rows and columns of patches; without rows they form no grid."""
+
+    rows: int = 0
+    columns: int = 1
+    tokens_before: int = 0  # such as the class token and registers
+
+
+NO_GRID = PatchGrid()
 
 Times = tuple[tuple[float, float], ...]
 """Where each token of a sound begins and ends, in seconds."""
@@ -51,37 +57,59 @@ SPECTRUM_STEP = 0.01
 """Seconds of a frame of a spectrogram, as feature extractors compute them."""
 
 
-Prepared = tuple[Any, Fields, float | None, Strings, Fields]
-"""An input of the processor, its options, the seconds that the model reads of a sound, notes, and fields of results."""
+class Prepared(NamedTuple):
+    """A picture or a sound, ready for the processor."""
+
+    value: Any  # what the processor is given
+    fields: Fields  # of the medium in results, such as its name
+    options: Fields  # of the processor's call
+    seconds: float | None = None  # how much of a sound the model reads; None if that is not known, and for pictures
+    notes: Strings = ()
 
 
 @dataclass(frozen=True)
 class Signal(EncodedSignal):
-    """A picture or a sound as the model reads it."""
+    """A picture or a sound as the model reads it.
+
+    Attributes:
+        times: Start and end of each token in seconds; () for pictures.
+        sound: The sound that the words of a transcript rest on; None for what is classified or compared.
+        scored: What is classified or compared, with the places of its tokens; None for others.
+        padding: How many of the encoder's last states of a sound the decoder does not look at.
+    """
 
     grid: PatchGrid
-    times: Times = ()  # seconds of each token, start and end; () for pictures
-    sound: Sound | None = None  # if it is what words rest on, and not what is classified
-    scored: Medium | None = None  # where its tokens are in it, if it is classified or compared
-    padding: int = 0  # the last of an encoder's states of a sound, which a decoder does not look at
+    times: Times = ()
+    sound: Sound | None = None
+    scored: Medium | None = None
+    padding: int = 0
 
     def medium(self, parts: int) -> EncodedMedium | None:
         """Return the sound that an encoder reads in so many frames; None of what is classified or compared."""
         if self.sound is None:
             return None
-        end = self.times[-1][1] if self.times else 0.0  # the model's rate may not be known
-        end = end or self.sound.seconds or float(parts)
-        spread = moments(self.sound, parts, end)
-        return EncodedMedium("sound", self.sound.name, (), None, spread, *self.sound.size_and_details(end))
+        end = self.times[-1][1] if self.times else 0.0
+        end = end or self.sound.seconds or float(parts)  # if no rate is known, a frame counts as a second
+        extent, details = self.sound.size_and_details(end)
+        return EncodedMedium(
+            kind="sound",
+            name=self.sound.name,
+            tokens=(),
+            by_token=None,
+            by_part=moments(self.sound, parts, end),
+            extent=extent,
+            details=details,
+        )
 
     def without(self, tokens: Sequence[int]) -> "Signal":
         """Return a sound without some moments; patches of a picture get the mean colour of what surrounds them."""
         if self.times:
             return self._silenced(tokens)
-        *grid, first_patch = self.grid
+        rows, columns, tokens_before = self.grid
         name, pixels = next((name, value) for name, value in self.inputs.items() if value.ndim == 3)  # (C, H, W)
-        cells = equal_cells(grid, pixels.shape[:0:-1]).reshape(-1, 4)  # (patches, 4)
-        boxes = cells[[token - first_patch for token in tokens]].tolist()
+        _, height, width = pixels.shape
+        cells = equal_cells((rows, columns), (width, height)).reshape(-1, 4)  # (patches, 4)
+        boxes = cells[[token - tokens_before for token in tokens]].tolist()
         filled = filled_by_surroundings(np.moveaxis(pixels.float().numpy(), 0, -1), boxes)  # (H, W, C)
         changed = torch.from_numpy(np.moveaxis(filled, -1, 0).copy()).to(pixels.dtype)  # (C, H, W)
         return replace(self, inputs={**self.inputs, name: changed})
@@ -89,29 +117,37 @@ class Signal(EncodedSignal):
     def _silenced(self, tokens: Sequence[int]) -> "Signal":
         """Return a sound with some moments silenced: samples are zero, spectra at the minimum of the sound."""
         name, values = next((name, value) for name, value in self.inputs.items() if value.is_floating_point())
-        changed = values.clone()
-        axis = 0
+        silenced = values.clone()  # (time,) of samples, (time, bins) or (bins, time) of a spectrum
+        is_spectrum = values.ndim > 1
+        has_patches = self.grid.rows > 0  # they need not reach the end of a spectrum of (time, bins)
+        time_axis = 1 if is_spectrum and not has_patches and values.shape[1] > values.shape[0] else 0
+        length = values.shape[time_axis]
         seconds = max(end for _, end in self.times)
-        if values.ndim > 1 and self.grid[0]:  # (time, bins), cut into patches that need not reach the end
-            seconds = values.shape[0] * SPECTRUM_STEP
-        elif values.ndim > 1:
-            axis = int(values.shape[1] > values.shape[0])
-        length = values.shape[axis]
-        floor = 0.0 if values.ndim == 1 else float(values.min())
+        if is_spectrum and has_patches:
+            seconds = length * SPECTRUM_STEP
+        silence = float(values.min()) if is_spectrum else 0.0
         for start, end in (self.times[token] for token in tokens):
             first, last = round(start / seconds * length), round(end / seconds * length)
-            changed.narrow(axis, first, max(0, min(last, length) - first)).fill_(floor)
-        return replace(self, inputs={**self.inputs, name: changed})
+            silenced.narrow(time_axis, first, max(0, min(last, length) - first)).fill_(silence)
+        return replace(self, inputs={**self.inputs, name: silenced})
 
 
 def signal_of(encoding: Encoding) -> Signal | None:
-    """Return the picture or sound of an encoding; None for texts."""
+    """Return the picture or sound of an encoding; None for texts.
+
+    Args:
+        encoding: The encoding.
+    """
     return encoding.signal if isinstance(encoding.signal, Signal) else None
 
 
 @contextmanager
 def naming_input(place: int) -> Iterator[None]:
-    """Add the place of an input to errors on it."""
+    """Name the input in errors on it.
+
+    Args:
+        place: Its place among the inputs, from 0.
+    """
     try:
         yield
     except InputError as error:
@@ -129,12 +165,13 @@ class SignalTask(ReadsSignals, Classification):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, self.processor_of(tokenizer), labels)
+        # By the shapes of the inputs: an encoding without its signal, and the grid of its tokens.
         self._templates: dict[tuple[Indices, ...], tuple[Encoding, PatchGrid]] = {}
-        self._patches: LayerOutput | None = None
+        self._patches: LayerOutput | None = None  # the patch embedding of a model without a state for each patch
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
-        """Return the processor; refuse to go without one, or with a tokenizer."""
+        """Return the processor; refuse a tokenizer in its place."""
         if hasattr(loaded(reader), "pad_token_id"):
             class_name = type(reader).__name__
             raise InputError(
@@ -144,7 +181,11 @@ class SignalTask(ReadsSignals, Classification):
 
     @classmethod
     def processor_of(cls, reader: Any) -> Any:
-        """Return the image processor or feature extractor: that part of a processor, or the reader itself."""
+        """Return the image processor or the feature extractor of a processor, or the reader itself.
+
+        Args:
+            reader: One of the three.
+        """
         parts = (getattr(reader, name, None) for name in ("image_processor", "feature_extractor"))
         return next((part for part in parts if part is not None), reader)
 
@@ -179,7 +220,16 @@ class SignalTask(ReadsSignals, Classification):
         return replace(parts, headpiece=head.piece)
 
     def encode(self, model: TaskModel, inputs: Any, *, long_text: str | None = None) -> tuple[list[Encoding], bool]:
-        """Return the encodings of pictures or sounds, of the processor's output for them, or encodings as they are."""
+        """Encode pictures or sounds.
+
+        Args:
+            model: The model.
+            inputs: One or several of them, the processor's output for them, or encodings, which are returned unchanged.
+            long_text: Refused: a picture or a sound is not cut.
+
+        Returns:
+            The encodings, and whether a single input was given.
+        """
         if long_text is not None:
             raise InputError("long_text= is for texts; pictures and sounds are read whole")
         inputs = collected(inputs)
@@ -187,9 +237,11 @@ class SignalTask(ReadsSignals, Classification):
             return inputs, False
         if (processed := _processed(inputs, model)) is not None:
             signals, single = processed
-            names = [f"{self.result_kind} {number}" for number in range(1, len(signals) + 1)]
-            pairs = zip(signals, names, strict=True)
-            return [self._encoding_of(model, signal, None, {"name": name}) for signal, name in pairs], single
+            encodings = [
+                self._encoding_of(model, signal, None, {"name": f"{self.result_kind} {number}"})
+                for number, signal in enumerate(signals, 1)
+            ]
+            return encodings, single
         items, single = media_items(inputs, self.is_item, self.result_kind)
         encodings = []
         for place, item in enumerate(items):
@@ -199,7 +251,7 @@ class SignalTask(ReadsSignals, Classification):
 
     @staticmethod
     def is_item(item: Any) -> bool:
-        """Return whether something is one picture or sound."""
+        """Return whether something is one picture or sound of the task's kind."""
         raise NotImplementedError
 
     def medium_of(self, encoding: Encoding) -> Medium | None:
@@ -207,18 +259,30 @@ class SignalTask(ReadsSignals, Classification):
         return None if (signal := signal_of(encoding)) is None else signal.scored
 
     def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
-        """Prepare a picture or a sound, the one at a place of several, for the processor."""
+        """Prepare a picture or a sound for the processor.
+
+        Args:
+            model: The model.
+            item: What `is_item` accepts.
+            place: Its place among several, from 0, for the name of one without a file.
+        """
         raise NotImplementedError
 
     def _scored(self, model: TaskModel, signal: Signal, fields: Fields) -> Medium | None:
-        """Return a picture or a sound of some fields with the places of its tokens; None if they have none."""
+        """Return a picture or a sound with the places of its tokens; None if these have no places.
+
+        Args:
+            model: The model.
+            signal: It, as the model reads it.
+            fields: The fields of the result that are known before, such as its name.
+        """
         raise NotImplementedError
 
     def _encode_item(self, model: TaskModel, item: Any, place: int) -> Encoding:
         """Return the encoding of a picture or a sound."""
-        value, options, seconds, notes, fields = self._prepare_item(model, item, place)
-        inputs = processed_inputs(model, self.processor, value, MASK_INPUT, **options)
-        return replace(self._encoding_of(model, inputs, seconds, fields), notes=notes)
+        prepared = self._prepare_item(model, item, place)
+        inputs = processed_inputs(model, self.processor, prepared.value, MASK_INPUT, **prepared.options)
+        return replace(self._encoding_of(model, inputs, prepared.seconds, prepared.fields), notes=prepared.notes)
 
     def _times(
         self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
@@ -242,13 +306,7 @@ class SignalTask(ReadsSignals, Classification):
         shapes = tuple(tuple(value.shape) for value in inputs.values())
         if shapes not in self._templates:
             count, grid = self._count_and_grid(model, inputs)
-            rows, columns, first = grid
-            names = [f"{index // columns},{index % columns}" if rows else str(index) for index in range(count - first)]
-            tokens = (*(f"[{index}]" for index in range(first)), *names)
-            special = (True,) * first + (False,) * (count - first)
-            sequences = tuple(None if is_special else 0 for is_special in special)
-            template = Encoding({"input_ids": list(range(count))}, tokens, None, None, sequences, special)
-            self._templates[shapes] = template, grid
+            self._templates[shapes] = _template(count, grid), grid
         template, grid = self._templates[shapes]
         signal = Signal(shapes, inputs, grid, self._times(model, inputs, grid, len(template), seconds))
         return replace(template, signal=replace(signal, scored=self._scored(model, signal, fields)))
@@ -256,26 +314,44 @@ class SignalTask(ReadsSignals, Classification):
     def _count_and_grid(self, model: TaskModel, inputs: TensorInputs) -> tuple[int, PatchGrid]:
         """Return T, the number of tokens of a signal in the model, and their grid.
 
-        Models with convolutions over a waveform have a method for T; any other is run once for each shape. The tokens
-        are the hidden states of the trunk, or the patch embeddings if the trunk has no hidden state for each patch.
+        Models of transformers with convolutions over a waveform have a method that computes T; any other is run once
+        for each shape. The tokens are the hidden states of the trunk. If it has no hidden state for each patch, as
+        where a layer merges neighbours, they are the patch embeddings.
         """
         waveform = inputs.get("input_values")
-        count = getattr(model.module, "_get_feat_extract_output_lengths", None)
-        if count is not None and waveform is not None and waveform.ndim == 1:
-            length = int(count(torch.tensor(len(waveform))))
+        count_states = getattr(model.module, "_get_feat_extract_output_lengths", None)
+        if count_states is not None and waveform is not None and waveform.ndim == 1:
+            length = int(count_states(torch.tensor(len(waveform))))
             return length, _patch_grid(model, inputs, length)
         batch = as_batch(inputs, model.device)
         module = private_clone(model.module)
         if self._patches is None:
             with torch.inference_mode(), named_errors(f"{type(module).__name__} cannot read it"):
                 states = module(**batch, output_hidden_states=True).get("hidden_states")
-            if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:
-                return states[-1].shape[1], _patch_grid(model, inputs, states[-1].shape[1])
+            if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:  # (1, T, H)
+                length = states[-1].shape[1]
+                return length, _patch_grid(model, inputs, length)
             self._patches = embedding_of_signal(module, batch, model.module.main_input_name)
-        shape = _positions_shape(module, batch, self._patches)
+        shape = _positions_shape(module, batch, self._patches)  # (T,) or (h, w)
         if len(shape) == 1:
             return shape[0], _patch_grid(model, inputs, shape[0])
-        return math.prod(shape), (shape[0], math.prod(shape[1:]), 0)
+        return math.prod(shape), PatchGrid(rows=shape[0], columns=math.prod(shape[1:]))
+
+
+def _template(count: int, grid: PatchGrid) -> Encoding:
+    """Return the encoding of any signal of `count` tokens: names by row and column, or by number, of its patches."""
+    first = grid.tokens_before
+    numbers = range(count - first)
+    names = [f"{number // grid.columns},{number % grid.columns}" if grid.rows else str(number) for number in numbers]
+    special = (True,) * first + (False,) * (count - first)
+    return Encoding(
+        inputs={"input_ids": list(range(count))},
+        tokens=(*(f"[{number}]" for number in range(first)), *names),
+        offsets=None,
+        words=None,
+        sequence_ids=tuple(None if is_special else 0 for is_special in special),
+        special=special,
+    )
 
 
 def processed_inputs(model: TaskModel, processor: Any, value: Any, mask_name: str, **options: Any) -> dict[str, Tensor]:
@@ -285,8 +361,11 @@ def processed_inputs(model: TaskModel, processor: Any, value: Any, mask_name: st
         model: The model.
         processor: Its image processor or feature extractor.
         value: The picture or the samples.
-        mask_name: The name of the mask of frames, which comes last, where some are padding.
+        mask_name: The name that the mask of a sound's frames gets, (F,), if some are padding.
         **options: Further arguments of the processor.
+
+    Returns:
+        The main input of the model, such as pixels (C, H, W), and last the mask if some frames are padding.
 
     Raises:
         InputError: If the processor cannot read it, or makes no input of this model.
@@ -297,17 +376,17 @@ def processed_inputs(model: TaskModel, processor: Any, value: Any, mask_name: st
     name = model.module.main_input_name
     if name not in processed:
         raise InputError(f"the processor gives no {name}; pass the model's image processor or feature extractor")
-    if "spatial_shapes" in processed:
+    if "spatial_shapes" in processed:  # NaFlex, pictures of any size as a row of patches, as in SigLIP 2
         raise UnsupportedModelError(f"the model reads patches with their places, and not {name} alone")
     inputs = {name: processed[name][0].to(model.module.dtype)}
     mask = processed.get("attention_mask")
-    if mask is not None and not mask.all():  # it masks frames of a sound that is alone, too
+    if mask is not None and not mask.all():  # a sound without others beside it may be padded, too
         inputs[mask_name] = mask[0]
     return inputs
 
 
 def config_of_signal(model: TaskModel) -> Any:
-    """Return the part of a model's config that describes how it reads signals, such as a model's of pictures and texts.
+    """Return the configuration of how a model reads pictures or sounds: that of its vision tower, or all of it.
 
     Args:
         model: A model of pictures or sounds.
@@ -316,7 +395,13 @@ def config_of_signal(model: TaskModel) -> Any:
 
 
 def _positions_shape(model: nn.Module, inputs: Inputs, patches: LayerOutput) -> list[int]:
-    """Return how many patches a module returns along each of its axes of positions."""
+    """Return how many patches a patch embedding returns along each of its axes of positions.
+
+    Args:
+        model: A copy of the model, which is run up to the patch embedding.
+        inputs: Its inputs.
+        patches: The patch embedding; its axes are the batch, positions, and the hidden state.
+    """
     site = Site(patches.path, patches.call)
     name = type(model).__name__
     with torch.inference_mode(), named_errors(f"{name} cannot read it"):
@@ -327,9 +412,16 @@ def _positions_shape(model: nn.Module, inputs: Inputs, patches: LayerOutput) -> 
 
 
 def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], bool] | None:
-    """Return the signals in a processor's output, or in rows of it, and whether there is a single one; else None.
+    """Return the signals in the output of a processor; None if the inputs are not that.
 
     Frames that its attention mask hides, such as padding, are cut off.
+
+    Args:
+        inputs: The output, with or without the batch axis; or rows of it, as in a data set.
+        model: The model.
+
+    Returns:
+        The main input of the model for each signal, and whether there is a single one.
     """
     name = model.module.main_input_name
     if _are_rows(inputs, name):
@@ -357,13 +449,15 @@ def _are_rows(inputs: Any, name: str) -> bool:
 
 
 def _is_single(values: Any, name: str, model: TaskModel) -> bool:
-    """Return whether the values of an input are those of one signal, and not of a batch."""
-    axes_of_one = {"pixel_values": 3, "input_features": 2}.get(name, 2 if hasattr(model.config, "num_mel_bins") else 1)
-    return bool(np.ndim(next(iter(values), np.zeros([1] * axes_of_one))) < axes_of_one)
+    """Return whether the values of an input are those of one signal, without a batch axis."""
+    waveform_axes = 2 if hasattr(model.config, "num_mel_bins") else 1  # some call a spectrum input_values, too
+    axes_of_one = {"pixel_values": 3, "input_features": 2}.get(name, waveform_axes)
+    first_row = next(iter(values), np.zeros([1] * axes_of_one))  # an empty batch is a batch
+    return bool(np.ndim(first_row) < axes_of_one)
 
 
 def _visible_frames(row: Tensor, mask: Any) -> Tensor:
-    """Return a row of frames without those that its mask, if it has one with an entry for each, hides."""
+    """Return a row of frames without those that its mask hides; all if its mask is not of frames, (F,)."""
     if mask is None:
         return row
     is_visible = _as_tensor(mask).bool()
@@ -376,7 +470,7 @@ def _as_tensor(values: Any) -> Tensor:
 
 
 def _patch_grid(model: TaskModel, inputs: TensorInputs, count: int) -> PatchGrid:
-    """Return the grid of the patches of a signal of `count` tokens."""
+    """Return the grid of the patches of a signal of `count` tokens, by the patch size in the model's config."""
     config: Any = config_of_signal(model)
     patch: Any = getattr(config, "patch_size", None)
     values: Tensor = next(iter(inputs.values()))
@@ -389,7 +483,7 @@ def _patch_grid(model: TaskModel, inputs: TensorInputs, count: int) -> PatchGrid
     else:
         return NO_GRID
     tokens_before = count - height * width
-    return (height, width, tokens_before) if tokens_before >= 0 else NO_GRID
+    return PatchGrid(height, width, tokens_before) if tokens_before >= 0 else NO_GRID
 
 
 def _call_without_tokens(
@@ -400,7 +494,10 @@ def _call_without_tokens(
     signal_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Call a model of signals with token ids and their mask too, which are ignored."""
+    """Call a model of signals with token ids and their mask too, which are ignored.
+
+    Its main input is None where it is not given: the headpiece is called without it, and `forward` may require it.
+    """
     del input_ids, attention_mask
     if signal_mask is not None:
         inputs["attention_mask"] = signal_mask

@@ -1,5 +1,6 @@
 """The seconds of a sound that each frame of its spectrum covers."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,10 +19,10 @@ OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids",
 """Outputs of a processor for the text of a prompt."""
 
 MAX_ROUNDING = 2
-"""By how many tokens half of a sound may differ from half of the tokens."""
+"""By how many tokens half of a sound may differ from half of the tokens of the whole."""
 
 MAX_PADDING = 4
-"""By how many frames a row may differ from the length of its sound, as windows of spectra overlap."""
+"""By how many frames a row may differ from the length of its sound, as the windows of a spectrum overlap."""
 
 
 @dataclass(frozen=True)
@@ -51,59 +52,95 @@ class Spectrum:
         return None if self.frames_of_tokens is None else self.frames_of_tokens * self.seconds_of_frame
 
     def notes(self, sound: Sound) -> Strings:
-        """Return a note of a sound whose end is not read."""
+        """Return a note if the end of a sound is not read; nothing else.
+
+        Args:
+            sound: A sound of the length that this layout is for.
+        """
         if sound.seconds is None or self.seconds >= sound.seconds - self.seconds_of_frame:
             return ()
         return (f"{sound.name} has {sound.seconds:.1f} s; only the first {self.seconds:.1f} were read",)
 
     def moments_of_parts(self, sound: Sound, entry: SignalEntry) -> ScoreSpread | None:
-        """Return the time of each part of a sound, such as a patch, that the model's first layer makes of it.
+        """Return the moment of each part of a sound that the model's first layer makes of it, such as a patch.
 
-        Parts of one moment, such as the bands of a spectrum, all get its time. None if no axis of the layer's input is
-        that of the frames.
+        Parts of one moment, such as the bands of a spectrum, all get its time.
+
+        Args:
+            sound: The sound.
+            entry: The first layer.
+
+        Returns:
+            The moments, and the parts of each; None if no axis of the layer's input is that of the frames.
         """
         part_axes = entry.place_axes
         time_axis = next((axis for axis in part_axes if entry.input_shape[axis] == self.frames), None)
         if time_axis is None:
             return None
-        steps = entry.output_shape[time_axis]
-        row, *indices = np.indices((self.rows, *(entry.output_shape[axis] for axis in part_axes)))
-        step_of_part = (row * steps + indices[part_axes.index(time_axis)]).ravel()  # (N,)
+        steps = entry.output_shape[time_axis]  # of time, in a row
+        parts_shape = (self.rows, *(entry.output_shape[axis] for axis in part_axes))
+        row, *indices = np.indices(parts_shape)  # each part's row, and its index along each other axis
+        step_of_part = (row * steps + indices[part_axes.index(time_axis)]).ravel()  # (N,), over all rows
         spread = moments(sound, self.rows * steps, self.seconds)
-        parts = np.flatnonzero(step_of_part < len(spread.where))
+        parts = np.flatnonzero(step_of_part < len(spread.where))  # but those behind the end of the sound
         return spread._replace(parts=parts, places=step_of_part[parts], shares=np.ones(len(parts)))
 
 
 def spectrum_of(process: Callable[[Any], Inputs], sound: Sound, reader: Any, token: int | None) -> Spectrum:
-    """Return the layout of a processor's output for sounds of the length of one.
+    """Return the layout of a processor's output for sounds of some length.
 
     The frames that become tokens are either all frames or those that are not masked. It is the count that halves with
     the tokens when the sound is cut in half.
 
     Args:
         process: Returns the model's inputs for a prompt with one sound, by name.
-        sound: The sound, whose length all sounds here have.
+        sound: A sound of this length.
         reader: The feature extractor, which says how many samples there are from one frame to the next.
-        token: The placeholder token of a sound.
+        token: The placeholder token of a sound; None if the model names none.
+
+    Raises:
+        UnsupportedModelError: If the processor returns no spectrum, or frames of another length than it says.
     """
-    hop = getattr(reader, "hop_length", None)
-    bins = getattr(reader, "feature_size", None)
+    hop = getattr(reader, "hop_length", None)  # samples from one frame to the next
     length = len(sound.samples)
-    processed, of_half = process(sound.samples), process(sound.samples[: -(-length // 2)])
+    processed = process(sound.samples)
     spectra = {name: value for name, value in processed.items() if _may_be_spectrum(value)}
     if hop is None or not spectra:
         raise UnsupportedModelError(f"{type(reader).__name__} does not say how long a frame of a sound is")
     name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())
-    axis = 1 if values.shape[2] == bins else 2  # of frames: the other one is that of frequencies
-    rows, frames = values.shape[0], values.shape[axis]
-    whole, half = (_counts(of, name, axis, token) for of in (processed, of_half))
-    read, kept, tolerance = min(length / hop, rows * frames), whole.frames[0], MAX_PADDING * rows  # a long sound is cut
-    if kept < read - tolerance or read + tolerance < kept < rows * frames:
+    has_frames_first = values.shape[2] == getattr(reader, "feature_size", None)  # (rows, frames, frequencies)
+    time_axis = 1 if has_frames_first else 2
+    rows, frames = values.shape[0], values.shape[time_axis]
+    whole = _counts(processed, name, time_axis, token)
+    half = _counts(process(sound.samples[: math.ceil(length / 2)]), name, time_axis, token)
+    _check_frame_count(reader, length, rows, frames, visible=whole.frames[0])
+    return Spectrum(
+        name=name,
+        rows=rows,
+        frames=frames,
+        frames_of_tokens=_frames_of_tokens(whole, half),
+        seconds_of_frame=hop / reader.sampling_rate,
+        tokens=whole.tokens,
+    )
+
+
+def _check_frame_count(reader: Any, length: int, rows: int, frames: int, visible: int) -> None:
+    """Refuse a spectrum whose frames are not `hop_length` samples apart.
+
+    Args:
+        reader: The feature extractor.
+        length: How many samples the sound has.
+        rows: How many rows the spectrum has.
+        frames: How many frames a row has, with its padding.
+        visible: How many frames, over all rows, are not masked; all if there is no mask.
+    """
+    expected = min(length / reader.hop_length, rows * frames)  # a longer sound is cut
+    tolerance = MAX_PADDING * rows
+    if visible < expected - tolerance or expected + tolerance < visible < rows * frames:
         raise UnsupportedModelError(
-            f"{type(reader).__name__} makes {kept} frames of {length} samples, and not one every {hop} "
-            "samples, so the moments of a sound cannot be told"
+            f"{type(reader).__name__} makes {visible} frames of {length} samples, and not one every "
+            f"{reader.hop_length} samples, so the moments of a sound cannot be told"
         )
-    return Spectrum(name, rows, frames, _frames_of_tokens(whole, half), hop / reader.sampling_rate, whole.tokens)
 
 
 def _may_be_spectrum(value: Any) -> bool:
@@ -112,27 +149,30 @@ def _may_be_spectrum(value: Any) -> bool:
 
 
 class _Counts(NamedTuple):
-    """The number of placeholder tokens of a sound, and the numbers of frames that they may belong to."""
+    """How many placeholder tokens and how many frames a sound has."""
 
     tokens: int
-    frames: Indices
+    frames: Indices  # those that are not masked, if the processor returns a mask, and then all
 
 
 def _frames_of_tokens(whole: _Counts, half: _Counts) -> int | None:
-    """Return the number of frames that tokens belong to, which halves as theirs does; None if none does."""
+    """Return the number of frames that tokens belong to: the one that halves as theirs does; None if neither does."""
     for count, count_of_half in zip(whole.frames, half.frames, strict=True):
         if abs(whole.tokens * count_of_half / count - half.tokens) <= MAX_ROUNDING:
             return count
     return None
 
 
-def _counts(processed: Inputs, name: str, axis: int, token: int | None) -> _Counts:
-    """Return the number of placeholder tokens of a sound, and the numbers of frames that they may belong to.
+def _counts(processed: Inputs, name: str, time_axis: int, token: int | None) -> _Counts:
+    """Count the placeholder tokens and the frames of a sound.
 
-    These are the frames that the processor's mask keeps, if it returns a mask, and all frames, on an axis of the
-    spectrum of a name.
+    Args:
+        processed: The model's inputs for a prompt with the sound.
+        name: The spectrum among them.
+        time_axis: Its axis of frames.
+        token: The placeholder token.
     """
-    shape = (processed[name].shape[0], processed[name].shape[axis])
+    shape = (processed[name].shape[0], processed[name].shape[time_axis])  # of a mask: rows and frames
     tensors = [value for key, value in processed.items() if key not in OF_TEXT and isinstance(value, Tensor)]
     masks = [value for value in tensors if value.shape == shape and bool(((value == 0) | (value == 1)).all())]
     kept_frames = [max(int(mask.sum()), 1) for mask in masks[:1]]

@@ -20,14 +20,14 @@ from ...tasks.task_outputs import AtToken, Outputs
 from ..extension import FRAMES, SPEECH
 from ..inputs.sounds import Sound, feature_extractor_of
 from .classification import AudioClassification, ReadsSounds
-from .signals import Signal, processed_inputs, signal_of
+from .signals import NO_GRID, Signal, processed_inputs, signal_of
 
 MASK = "attention_mask"
 """What processors and encoders call the mask of a sound's frames."""
 
 
 def speech_task(model: TaskModel) -> Any:
-    """Return the task of a model of speech, a `SpeechTask`, with what those of a kind alone have, such as `emitted`.
+    """Return the task of a model of speech, without a type: some methods are those of one kind, such as `emitted`.
 
     Args:
         model: A model of speech.
@@ -39,7 +39,7 @@ class SpeechTask(Generates, ReadsSounds, Task):
     """The base of models that answer a sound with a text; the caller passes their processor as the tokenizer."""
 
     per_frame: ClassVar[bool] = False
-    """Whether the model answers at every frame, and does not write token by token."""
+    """Whether the model answers at every frame of the sound at once; False if it generates token by token."""
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
@@ -53,7 +53,7 @@ class SpeechTask(Generates, ReadsSounds, Task):
         return tokenizer
 
     def explain_written(self, model: Any, inputs: Any, options: Any, settings: GenerateSettings) -> Any:
-        """Transcribe sounds, and explain every token by moments of the sound."""
+        """Transcribe sounds, and explain every token by moments of the sound; see `explain_speech`."""
         from ..speech.transcripts import explain_speech
 
         if options.other_answer is not None:
@@ -61,7 +61,12 @@ class SpeechTask(Generates, ReadsSounds, Task):
         return explain_speech(model, inputs, options, settings)
 
     def features(self, model: TaskModel, sound: Sound) -> dict[str, Tensor]:
-        """Return the features of a sound, without the batch axis, and behind them their mask where some are padding."""
+        """Return the features of a sound, without the batch axis, and last their mask (F,) if some are padding.
+
+        Args:
+            model: The model.
+            sound: The sound.
+        """
         extractor = feature_extractor_of(self.processor)
         return processed_inputs(model, extractor, sound.samples, MASK, sampling_rate=sound.rate)
 
@@ -81,21 +86,27 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
     models = SPEECH.models
 
     def read_signal(self, model: TaskModel, sound: Sound) -> Signal:
-        """Return the features of a sound, with the seconds of each frame of the encoder."""
+        """Return the features of a sound, with the seconds of each state of the encoder.
+
+        Args:
+            model: The model, whose encoder is run once.
+            sound: The sound.
+        """
         inputs = self.features(model, sound)
         source, masks = _encoder_inputs(model, inputs)
         output = encoder_output(model, source, **masks)
-        count = output[0].shape[1]
-        states_mask = getattr(output, MASK, None)
+        count = output[0].shape[1]  # S
+        states_mask = getattr(output, MASK, None)  # (1, S), of models whose encoder shortens the sound
         padding = 0 if states_mask is None else count - int(states_mask.sum())
+        # Whisper's extractor fills every sound up to a chunk of 30 seconds.
         chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
         seconds = float(chunk) if chunk else sound.seconds
-        if seconds is not None and masks:  # behind the sound frames are padding
+        if seconds is not None and masks:  # the features reach beyond the sound, by the frames that are padding
             seconds *= masks[MASK].numel() / int(masks[MASK].sum())
         step = 0.0 if seconds is None else seconds / count
         times = tuple((index * step, (index + 1) * step) for index in range(count))
         shapes = tuple(tuple(value.shape) for value in inputs.values())
-        return Signal(shapes, inputs, (0, 1, 0), times, sound, padding=padding)
+        return Signal(shapes, inputs, NO_GRID, times, sound, padding=padding)
 
     def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
         """Return the inputs of encoder and decoder."""
@@ -103,10 +114,10 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         return {**sound_inputs, "decoder_input_ids": inputs["input_ids"]}
 
     def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
-        """Return a batch with the encoder's states of the sound, or with the sound itself."""
+        """Return a batch with the encoder's states of the sound, or with the sound's features for the encoder."""
         signal = _signal_of(batch.encodings[0])
         source, masks = _encoder_inputs(model, signal.inputs)
-        mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)
+        mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)  # (1, S, 1)
         mask[:, len(signal.times) - signal.padding :] = 0
         source_inputs = {"source_mask": mask, **({"frames_mask": masks[MASK][..., None]} if masks else {})}
         if encode_sources:
@@ -117,11 +128,11 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
 
 
 class AtFrames(AtToken):
-    """A token, or the blank, is read at every frame."""
+    """The position of an answer with a token, or the blank, at every frame."""
 
 
 class CTC(SpeechTask, AudioClassification):
-    """A model that answers with a token or nothing (the blank) at every frame of a sound."""
+    """A model that answers with a token or the blank, which stands for none, at every frame of a sound."""
 
     name = FRAMES.name
     models = FRAMES.models
@@ -135,51 +146,62 @@ class CTC(SpeechTask, AudioClassification):
         return reader
 
     def blank_id(self, model: TaskModel) -> int:
-        """Return the vocabulary index of the blank."""
+        """Return the vocabulary index of the blank, for which transformers uses the padding token."""
         return int(model.config.pad_token_id or 0)
 
     def emitted(self, logits: Tensor, model: TaskModel) -> list[tuple[int, Prediction]]:
-        """Return the emitted tokens, each with the frame at which it is most likely, of logits (T, V).
+        """Return the emitted tokens, each with the frame at which it is most likely.
 
-        They are one for each run of frames with the same most likely token, without blanks.
+        A token is emitted for each run of frames with the same most likely token, unless it is the blank.
+
+        Args:
+            logits: The logits at every frame, (T, V).
+            model: The model.
         """
         probabilities = logits.float().softmax(-1)  # (T, V)
         tokens = []
         start = 0
-        for index, run in groupby(logits.argmax(-1).tolist()):
+        for token_id, run in groupby(logits.argmax(-1).tolist()):
             end = start + len(list(run))
-            if index != self.blank_id(model):
-                frame = start + int(probabilities[start:end, index].argmax())
-                (name,) = readable_tokens(model.tokenizer, [index])
-                numbers = float(logits[frame, index]), float(probabilities[frame, index])
-                tokens.append((frame, Prediction(name, index, *numbers)))
+            if token_id != self.blank_id(model):
+                frame = start + int(probabilities[start:end, token_id].argmax())
+                (name,) = readable_tokens(model.tokenizer, [token_id])
+                logit, probability = float(logits[frame, token_id]), float(probabilities[frame, token_id])
+                tokens.append((frame, Prediction(name, token_id, logit, probability)))
             start = end
         return tokens
 
 
 @dataclass(frozen=True)
 class Emitted(BatchTargets):
-    """The logits of emitted tokens at their frames, each minus its mean over the vocabulary."""
+    """The logits of emitted tokens at their frames, each minus the mean logit of the vocabulary at its frame."""
 
-    frames: Tensor  # (B, K)
+    frames: Tensor  # the frame of each token, (B, K)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the quantities, (B, K), of logits at every frame, (B, T, V)."""
-        rows = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
-        frames = self.frames.to(logits.device)
-        frame_logits = logits[rows, frames]  # (B, K, V)
+        """Return the explained logits, (B, K), of the logits at every frame, (B, T, V)."""
+        sounds = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
+        frame_logits = logits[sounds, self.frames.to(logits.device)]  # (B, K, V)
         target_logits = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)
         return target_logits - mean_logit(frame_logits)[..., 0]
 
 
 def _signal_of(encoding: Encoding) -> Signal:
-    """Return the sound of an encoding."""
+    """Return the sound of an encoding; refuse a text."""
     if (signal := signal_of(encoding)) is None:
         raise InputError("a model of speech reads a sound, and a text was given: transcribe(sound)")
     return signal
 
 
 def _encoder_inputs(model: TaskModel, inputs: TensorInputs) -> tuple[Tensor, dict[str, Tensor]]:
-    """Return the features of a sound, (1, ...), and by its name the mask of its frames, (1, F), if some are padding."""
-    batched = as_batch(inputs, model.device)
-    return next(iter(batched.values())), {name: value for name, value in batched.items() if name == MASK}
+    """Return the features of a sound, (1, ...), and the mask of its frames as a keyword of the encoder.
+
+    Args:
+        model: The model.
+        inputs: The features, and last their mask if some frames are padding, without the batch axis.
+
+    Returns:
+        The features, and the mask, (1, F), by its name; no mask if none is padding.
+    """
+    features, *masks = as_batch(inputs, model.device).values()
+    return features, {MASK: masks[0]} if masks else {}

@@ -28,6 +28,12 @@ class Tower(PreTrainedModel):
     base_model_prefix = "towers"
 
     def __init__(self, towers: PreTrainedModel, side: Literal["text", "vision"]) -> None:
+        """Wrap the towers.
+
+        Args:
+            towers: The caller's model of both.
+            side: Which of them.
+        """
         nn.Module.__init__(self)  # that of a pretrained model would write on the configuration
         self.config = getattr(towers.config, f"{side}_config")
         self.towers = towers
@@ -36,7 +42,7 @@ class Tower(PreTrainedModel):
 
     @property
     def task_class(self) -> type[Task]:
-        """The task of the side."""
+        """The task of the side, which the library asks a model for."""
         return TextTower if self.side == "text" else PictureTower
 
     @property
@@ -45,7 +51,7 @@ class Tower(PreTrainedModel):
         return "input_ids" if self.side == "text" else "pixel_values"
 
     def get_input_embeddings(self) -> nn.Module:
-        """Return the text tower's table of word embeddings."""
+        """Return the text tower's table of word embeddings; as in transformers, one of pictures raises."""
         if self.side == "vision":
             raise NotImplementedError
         return cast(Any, self.towers).text_model.get_input_embeddings()
@@ -64,15 +70,14 @@ class TextTower(Task):
     name = "embedding"
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
-        """Encode texts; those of SigLIP are padded to a fixed length, as the model attends to its padding."""
+        """Encode texts; those of SigLIP are padded to the longest length, as that model attends to padding."""
         encodings = model.encoder(list(items))
         if "siglip" not in str(model.config.model_type):
             return encodings
         length = int(model.config.max_position_embeddings)
         padding = int(self.tokenizer.pad_token_id)
-        return [
-            _padded(encoding, length - len(encoding), padding, str(self.tokenizer.pad_token)) for encoding in encodings
-        ]
+        token = str(self.tokenizer.pad_token)
+        return [_padded(encoding, length - len(encoding), padding, token) for encoding in encodings]
 
 
 class PictureTower(ImageClassification):
@@ -90,7 +95,8 @@ class TwoTowers(Task):
 
     name = TWO_TOWERS.name
     models = TWO_TOWERS.models
-    sides: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
+    readers: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
+    """The part of the processor that reads the inputs of each side."""
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
@@ -123,13 +129,13 @@ class TwoTowers(Task):
                 f"{type(model).__name__} has no get_image_features that returns hidden states with the vectors of "
                 f"pictures; those of transformers return them since version 5: {INSTALL_FOR_TOWERS}"
             )
-        if not is_picture(item):  # a text may be the path of one
+        if not is_picture(item):  # which any text may be, as a path
             raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
         is_text = isinstance(item, str) and not names_picture(item)
         side: Literal["text", "vision"] = "text" if is_text else "vision"
-        reader = getattr(self.processor, self.sides[side], None)
+        reader = getattr(self.processor, self.readers[side], None)
         if reader is None:
-            raise InputError(f"the processor has no {self.sides[side]}: pass the model's own, AutoProcessor's")
+            raise InputError(f"the processor has no {self.readers[side]}: pass the model's own, AutoProcessor's")
         return Tower(cast(PreTrainedModel, model), side), reader
 
 
@@ -138,12 +144,13 @@ def _column_compared(items: Any) -> Any:
     columns = None if is_picture(items) else named_columns(items)
     if columns is None:
         return items
-    names = columns_of_media(items, columns, lambda value: not isinstance(value, str) and is_picture(value))
-    return columns[names[0]] if len(names) == 1 else text_column(items)
+    # Texts are compared as texts here, although a path is one.
+    of_pictures = columns_of_media(items, columns, lambda value: not isinstance(value, str) and is_picture(value))
+    return columns[of_pictures[0]] if len(of_pictures) == 1 else text_column(items)
 
 
 def _padded(encoding: Encoding, count: int, token_id: int, token: str) -> Encoding:
-    """Return a text with padding that the model reads, without characters, behind it."""
+    """Return a text with `count` padding tokens behind it, which stand for no characters, and which the model reads."""
     end = max((span[1] for span in encoding.offsets or ()), default=0)
     inputs = {name: [*values, *[0] * count] for name, values in encoding.inputs.items()}
     return replace(

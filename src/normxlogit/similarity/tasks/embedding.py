@@ -29,7 +29,7 @@ from .sentence_embedding import (
 
 
 class SentenceTransformers:
-    """Models that embed texts: a trunk with its pooling, or a `SentenceTransformer`."""
+    """How models that embed texts are loaded: a trunk with its pooling, or a `SentenceTransformer`."""
 
     def claims_files(self, source: str) -> bool:
         """Return whether the files of sentence-transformers beside a model name a pooling."""
@@ -40,7 +40,14 @@ class SentenceTransformers:
         steps_from_files(source)
 
     def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
-        """Return a trunk with its pooling; a `SentenceTransformer` is converted anew at each call."""
+        """Return a trunk with its pooling.
+
+        Args:
+            model: The caller's model.
+            pooling: How it pools, if the caller says so.
+            previous: What was returned for it before; a `SentenceTransformer` is converted anew, as its modules may
+                have been changed since.
+        """
         if previous is not None and not is_sentence_transformer(model):
             return previous
         return sentence_embedding(model, pooling)
@@ -61,7 +68,7 @@ class Embedding(Task):
         self.steps = cast(SentenceEmbedding, model).steps
 
     def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
-        """Return the smaller of the limits of the trunk and of the model's files."""
+        """Return the smaller of the limits of tokens that the trunk and the model's files have; see `Task.limits`."""
         limits = positions(model), self.steps.max_length
         return min((limit for limit in limits if limit is not None), default=None), None
 
@@ -81,7 +88,7 @@ class Embedding(Task):
         return [f"{prompt}{text}" for text in texts], single
 
     def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> Strings:
-        """Return what the model's files say of comparisons that is not explained; see `Embeds`."""
+        """Return notes where the model itself compares otherwise, or with prompts that were not read; see `Embeds`."""
         steps = self.steps
         notes = []
         if steps.similarity == DOT and not steps.normalize:
@@ -100,7 +107,7 @@ class Embedding(Task):
         return tuple(notes)
 
     def part_for(self, model: nn.Module, item: Any) -> None:
-        """Return None: the whole model embeds."""
+        """Return None: the whole model embeds every text; see `Embeds`."""
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode texts, in lower case if the model's files say so."""
@@ -115,12 +122,22 @@ class Direction(BatchTargets):
 
     @classmethod
     def of(cls, task: Task, vectors: Tensor) -> "Direction":
-        """Return a target of K vectors for each of B texts, (B, K, C)."""
+        """Return the target of each text's cosines with K vectors.
+
+        Args:
+            task: The task of the model.
+            vectors: The vectors for each of B texts, (B, K, C).
+        """
         ids = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)  # (B, K)
         return cls(ids, None, None, True, task, vectors)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the cosines of vectors, (N, C), of texts of the batch, (N,), None for all, with the others, (N, K)."""
+        """Return the cosines with the K vectors, (N, K).
+
+        Args:
+            logits: The vectors of N texts, (N, C).
+            texts: Which text of the batch each is, (N,); None when N is B.
+        """
         vectors = self.vectors if texts is None else self.vectors[texts]  # (N, K, C)
         length = logits.detach().norm(dim=-1, keepdim=True).clamp(min=1e-12)  # (N, 1)
         return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)

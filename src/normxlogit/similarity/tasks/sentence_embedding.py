@@ -73,8 +73,7 @@ ABOUT_LOADING = {"attn_implementation", "device_map", "dtype", "torch_dtype", "t
 class Steps:
     """The steps of an embedding model around its trunk."""
 
-    # The ways to pool, in sentence-transformers' terms; of several the vectors stand side by side
-    modes: tuple[str, ...] = ("mean",)
+    modes: tuple[str, ...] = ("mean",)  # ways to pool, values of `MODES`; the vectors of several are concatenated
     dense: tuple[nn.Module, ...] = ()
     normalize: bool = False  # whether the vector is brought to length 1
     max_length: int | None = None  # most tokens that it reads, None for the trunk's own limit
@@ -85,7 +84,14 @@ class Steps:
     similarity: str = COSINE  # how the model's own `similarity` compares two vectors
 
     def prompt_named(self, name: str) -> str:
-        """Return the prompt that a caller names, or "" for a query or a document without one."""
+        """Return the prompt that a caller names; "" if it is that of queries or documents and the model has none.
+
+        Args:
+            name: Its name; "document" also finds a prompt by another of the names in `DOCUMENTS`.
+
+        Raises:
+            InputError: If the model has no prompt of this name.
+        """
         aliases = DOCUMENTS if name == DOCUMENTS[0] else (name,)
         known = [alias for alias in aliases if alias in self.prompts]
         if not known and name not in (QUERY, DOCUMENTS[0]):
@@ -94,7 +100,12 @@ class Steps:
 
 
 class SentenceEmbedding(PreTrainedModel):
-    """A trunk with its pooling, whose output is the vector of the text before normalisation."""
+    """A trunk with its pooling, whose output is the vector of the text before normalisation.
+
+    Args:
+        trunk: The caller's encoder.
+        steps: What comes before and after it.
+    """
 
     base_model_prefix = "trunk"
 
@@ -116,7 +127,7 @@ class SentenceEmbedding(PreTrainedModel):
     def forward(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> SequenceClassifierOutput:
-        """Embed texts."""
+        """Embed B texts: the vectors, (B, C), are the logits of the output."""
         output = self.trunk(input_ids=input_ids, attention_mask=attention_mask, **inputs)
         hidden = output.last_hidden_state  # (B, T, H)
         ones = hidden.new_ones(hidden.shape[:2], dtype=torch.long)  # (B, T)
@@ -153,15 +164,24 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
 
 def _state_at_end(hidden: Tensor, attention_mask: Tensor, *, last: bool) -> Tensor:
     """Return the hidden state of the first or the last real token of each text, (B, H)."""
-    rank = attention_mask.int()  # (B, T)
+    rank = attention_mask.int()  # (B, T), largest at the tokens that are searched for
     if last:
         rank = rank * torch.arange(rank.shape[1], device=rank.device)
-    token_positions = rank.argmax(-1)  # (B,); of equal ones the first
+    token_positions = rank.argmax(-1)  # (B,), the first of equal ones
     return hidden[torch.arange(len(hidden), device=hidden.device), token_positions]
 
 
 def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> SentenceEmbedding:
-    """Return a trunk with the pooling that the caller names, or else its files, and the further steps of those."""
+    """Return an embedding model of a trunk, or of a `SentenceTransformer`.
+
+    Args:
+        model: The caller's model.
+        pooling: How a trunk pools; None for what the files of sentence-transformers beside it say.
+
+    Raises:
+        InputError: If nothing says how it pools.
+        UnsupportedModelError: If the model has a head, or steps that are not known.
+    """
     if isinstance(model, SentenceEmbedding):
         return model
     check_choice("pooling", pooling, get_args(Pooling))
@@ -185,16 +205,20 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
 
 
 def is_embedding_folder(source: str) -> bool:
-    """Return whether the files of a model say that it embeds texts."""
+    """Return whether the files of a model say that it embeds texts: whether modules.json lists a pooling.
+
+    Args:
+        source: The name or the folder of the model.
+    """
     return any(_module_kind(entry) == "Pooling" for entry in read_model_json(source, "modules.json", {}) or ())
 
 
 class _Module(NamedTuple):
     """One module of an embedding model of sentence-transformers."""
 
-    kind: str  # its class
+    kind: str  # the name of its class, such as "Pooling"
     settings: Settings
-    layer: nn.Module | None = None  # of a dense one
+    layer: nn.Module | None = None  # a dense layer with its activation; None of other modules
 
 
 def steps_from_files(source: str) -> Steps | None:
