@@ -68,7 +68,7 @@ def test_a_summary_shows_texts_and_tests_words(reviews, tmp_path, capsys):
     code, printed, said = run(
         capsys, "summarize", tmp_path / "out", "--verify", 3, "--min-texts", 1, "--output", tmp_path / "page.html"
     )
-    assert (code, said) == (0, f"wrote {tmp_path / 'page.html'}\n")
+    assert (code, said.splitlines()[-1]) == (0, f"wrote {tmp_path / 'page.html'}")  # behind progress, if it is slow
     page = (tmp_path / "page.html").read_text(encoding="utf-8")
     for text in ("a great film with charm", "speaks for the answer", "In short", "without it"):
         assert text in page

@@ -21,7 +21,7 @@ from ..test_saved_files import models, strict  # noqa: F401  # fixtures
 def test_a_corpus_is_summarised_and_a_misspelt_method_is_refused_without_torch(tmp_path):
     attribute(tiny.explainer("bert"), [{"text": "the cat sat"}, {"text": "a dog"}], tmp_path / "run")
     code, out, err = command("summarize", tmp_path / "run", "--min-texts", "1")
-    assert (code, err) == (0, "")
+    assert (code, "error" in err) == (0, False)  # there is progress if it is slow
     assert "cat" in out
     code, out, err = command("attribute", "texts.csv", "--output", "out", "--method", "normxlogt")
     assert (code, out) == (2, "")
