@@ -367,9 +367,8 @@ def _check_weights(
     Raises:
         InputError: If weights are missing, of other shapes than the model's, or cannot be read.
     """
-    missing = [key for key in info["missing_keys"] if key not in adapter_weights]
-    if is_bare(model):  # its states are pooled here, and not by a pooler of its own
-        missing = [key for key in missing if not key.startswith("pooler.")]
+    unused = ("pooler.",) if is_bare(model) else ()  # an embedding model's states are pooled here, not by its pooler
+    missing = [key for key in info["missing_keys"] if not (key.startswith(unused) or key in adapter_weights)]
     reshaped = [described for key, described in other_shapes(info).items() if key not in adapter_weights]
     keys_by_problem = {"lacks": missing, "has other shapes of": reshaped, "cannot give": _reading_errors(info)}
     problems = [f"{problem} {listed(sorted(keys), MAX_LISTED)}" for problem, keys in keys_by_problem.items() if keys]
