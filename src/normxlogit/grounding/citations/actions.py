@@ -43,19 +43,20 @@ def action_prompt(
     Raises:
         InputError: If there is no such call, or it is not in the text that the chat template renders.
     """
-    conversation = readable(model, _up_to_call(conversation, action))
-    written = written_call(model, conversation)
-    before, start = written.before, written.start()
+    conversation = _up_to_call(conversation, action)
+    *before, call = conversation.messages
+    said = readable(model, replace(conversation, messages=tuple(before)))
+    written = written_call(model, replace(said, messages=(*said.messages, call)))
+    start = written.start()
     prompt = replace(written.rendering.prompt, text=written.text[:start])
-    starts = {place: first for place, first in written.rendering.starts.items() if place < len(before)}
-    said = replace(conversation, messages=before)
+    starts = {place: first for place, first in written.rendering.starts.items() if place < len(said.messages)}
     sourced = sourced_messages(model, said, Rendering(prompt, starts), with_question=True)
     answer = written.text[start : written.end()]
     spans = {name: moved(span, -start) for name, span in written.spans.items()}
     opened = max(0, written.start_of_answer() - start)
     other = None if contrast is None else other_answer(written, prompt.text, contrast)
-    own_words = _own_words(written.call, before, dict(zip(starts, sourced.messages, strict=True)))
-    parts = CallParts(written.call.name, _written_parts(answer, spans, opened), own_words, other)
+    own_words = _own_words(call, said.messages, dict(zip(starts, sourced.messages, strict=True)))
+    parts = CallParts(call.name, _written_parts(answer, spans, opened), own_words, other)
     return sourced._replace(answer=answer, call=parts)
 
 

@@ -30,7 +30,6 @@ TOLERANCE = 0.05
 """Most nats by which the log-probability of such a token may differ."""
 
 
-Pass = TypeVar("Pass")
 Result = TypeVar("Result")
 
 
@@ -120,7 +119,7 @@ class CachedText:
         assert states is not None  # noqa: S101  # an attempt succeeds, or raises
         return states
 
-    def _filling_cache(self, read: Callable[[Mapping[str, Any]], Pass | None]) -> Pass | None:
+    def _filling_cache(self, read: Callable[[Mapping[str, Any]], Result | None]) -> Result | None:
         """Return a pass over the text, whose keys and values are kept; None if the model keeps none.
 
         Args:
@@ -148,6 +147,7 @@ class CachedText:
         whole, cache = self.completed.encoding.ids, copy.deepcopy(self._cache)
         probed = whole[start : start + PROBED + 1]
         cache.crop(start - len(whole) + 1)
+        # A cache that cannot be cut gives other numbers for tokens that were read before, or raises an error.
         nats = self._nats(self._after(cache, start, probed[:-1]), probed[1:])
         expected = self._nats(self._states[start : start + len(probed) - 1], probed[1:])
         if np.abs(nats - expected).max(initial=0.0) > TOLERANCE:
@@ -207,13 +207,14 @@ class CachedAblations(Ablations):
     def measured(self, ablations: list[tuple[bool, ...]]) -> Iterable[tuple[tuple[bool, ...], Array]]:
         """Yield each ablation with the log-probability of each token of the answer, (G,); see `Ablations`."""
         for present in ablations:
-            nats = self._text.answer_nats if all(present) else self._cached(present)
+            nats = self._text.answer_nats if all(present) else self._nats_from_cache(present)
             if nats is None:
                 yield from super().measured([present])
             else:
                 yield present, nats
 
-    def _cached(self, present: tuple[bool, ...]) -> Array | None:
+    def _nats_from_cache(self, present: tuple[bool, ...]) -> Array | None:
+        """Return the log-probability of each token of the answer, (G,); None where the cache does not give them."""
         absent = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
         removed = [token for source in absent for token in source.tokens]
         if not removed or any(source.places for source in absent):

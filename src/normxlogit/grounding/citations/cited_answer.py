@@ -169,9 +169,9 @@ def _without_shared_tokens(completed: Completed, spans: Mapping[str, Span]) -> d
     names = {name: span for name, span in spans.items() if name != BEGINNING}
     first = min(start for start, _ in names.values()) + shift
     offsets = sequence.offsets[sequence.prompt_tokens :]
-    end = min((start for start, last in offsets if start <= first < last), default=first) - shift
-    end = min(end, spans[BEGINNING][1])
-    start = spans[BEGINNING][0]
+    token_start = min((start for start, last in offsets if start <= first < last), default=first) - shift
+    start, written_end = spans[BEGINNING]
+    end = min(token_start, written_end)
     return {BEGINNING: (start, end), **names} if end > start else names
 
 
@@ -224,11 +224,12 @@ def _without_citation_marks(
     """Return an answer without the marks of its own citations, where its reasoning is then, and the marks."""
     marks = citation_marks(answer)
 
-    def moved(place: int) -> int:
+    def without_marks(place: int) -> int:
+        """Return where a character stands when the marks are gone."""
         return place - sum(min(end, place) - start for start, end in marks if start < place)
 
     if reasoning is not None and not are_marks(reasoning):
-        reasoning = [(moved(start), moved(end)) for start, end in cast(Spans, shifted(reasoning, 0))]
+        reasoning = [(without_marks(start), without_marks(end)) for start, end in cast(Spans, shifted(reasoning, 0))]
     own_marks = [answer[start:end].strip() for start, end in marks]
     for start, end in reversed(marks):
         answer = answer[:start] + answer[end:]
