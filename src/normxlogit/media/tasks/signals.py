@@ -127,7 +127,8 @@ class Signal(EncodedSignal):
             time_axis = 1
         length = values.shape[time_axis]
         silence = float(values.min()) if is_spectrum else 0.0
-        for start, end in (self.times[token] for token in tokens):
+        for token in tokens:
+            start, end = self.times[token]
             first, last = round(start / seconds * length), round(end / seconds * length)
             silenced.narrow(time_axis, first, max(0, min(last, length) - first)).fill_(silence)
         return replace(self, inputs={**self.inputs, name: silenced})
