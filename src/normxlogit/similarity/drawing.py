@@ -79,7 +79,8 @@ def _names_and_tokens(s: Similarity, sequence: int) -> tuple[list[str], list[lis
     words = s.words(sequence=sequence) if s.has_words else []
     if words:
         return [word.text for word in words], [[units.index(token) for token in word.tokens] for word in words]
-    return [s.unit_names[unit] or s.units.text[unit] for unit in units], [[index] for index in range(len(units))]
+    names = [s.unit_names[unit] or s.units.text[unit] for unit in units]
+    return names, np.arange(len(units)).reshape(-1, 1).tolist()  # each one's own index
 
 
 def _strongest(grid: Grid) -> Table:

@@ -70,7 +70,7 @@ def sources_of(process: Callable[["Image"], Float64Array], size: Size) -> Source
 
     def process_grey(levels: npt.ArrayLike) -> Float64Array:
         """Process a grey picture of some levels, (height, width) or broadcast to it."""
-        pixels = np.broadcast_to(np.round(levels), (height, width)).astype(np.uint8)
+        pixels = np.broadcast_to(np.round(np.asarray(levels)), (height, width)).astype(np.uint8)
         return process(Image.fromarray(pixels).convert("RGB"))
 
     black, white = process_grey(0), process_grey(LEVELS)

@@ -119,14 +119,16 @@ class Signal(EncodedSignal):
         name, values = next((name, value) for name, value in self.inputs.items() if value.is_floating_point())
         silenced = values.clone()  # (time,) of samples, (time, bins) or (bins, time) of a spectrum
         is_spectrum = values.ndim > 1
-        has_patches = self.grid.rows > 0  # they need not reach the end of a spectrum of (time, bins)
-        time_axis = 1 if is_spectrum and not has_patches and values.shape[1] > values.shape[0] else 0
-        length = values.shape[time_axis]
+        time_axis = 0
         seconds = max(end for _, end in self.times)
-        if is_spectrum and has_patches:
-            seconds = length * SPECTRUM_STEP
+        if is_spectrum and self.grid.rows:  # (time, bins), cut into patches that need not reach its end
+            seconds = values.shape[0] * SPECTRUM_STEP
+        elif is_spectrum and values.shape[1] > values.shape[0]:  # (bins, time)
+            time_axis = 1
+        length = values.shape[time_axis]
         silence = float(values.min()) if is_spectrum else 0.0
-        for start, end in (self.times[token] for token in tokens):
+        for token in tokens:
+            start, end = self.times[token]
             first, last = round(start / seconds * length), round(end / seconds * length)
             silenced.narrow(time_axis, first, max(0, min(last, length) - first)).fill_(silence)
         return replace(self, inputs={**self.inputs, name: silenced})
