@@ -142,11 +142,10 @@ def compare_table(
         for start in range(0, len(texts), AT_ONCE):
             texts_at_once = texts[start : start + AT_ONCE]
             differences = list(compare(before, after, texts_at_once, **options))
-            changed = [index for index, d in enumerate(differences) if d.changed]
-            if verify and changed:
-                changed_texts = [texts_at_once[index] for index in changed]
-                verified = compare(before, after, changed_texts, verify=verify, **options)
-                for index, d in zip(changed, verified, strict=True):
+            changed_texts = {index: texts_at_once[index] for index, d in enumerate(differences) if d.changed}
+            if verify and changed_texts:
+                verified = compare(before, after, list(changed_texts.values()), verify=verify, **options)
+                for index, d in zip(changed_texts, verified, strict=True):
                     differences[index] = d
             Attributions(differences).save(output / f"rows-{start:08}.parquet")
             summary.add(differences)

@@ -17,7 +17,7 @@ from ...inputs.label_names import class_names_of
 from ...results.base import Record
 from ...results.targets import prediction_of
 from ...results.units.characters import one_line
-from .marks import are_marks, indices_of_ones, order_of_marks
+from .marks import Row, are_marks, indices_of_ones, order_of_marks
 from .meaning import ID2LABEL, GoldLabels, meaning_of
 from .model_labels import LISTED, ModelLabels
 from .reader import Gold, LabelReader
@@ -56,11 +56,15 @@ def read_gold(
     gold_of_rows = [list(map(read_label, row)) for row in rows]
     unread = Counter[str]()  # the values of which it cannot be told what they mean, with the numbers of their rows
     for row, gold_of_row, count in zip(rows, gold_of_rows, counts, strict=False):
-        names = {reader.name_of(value) for value, gold in zip(row, gold_of_row, strict=True) if gold is None}
-        unread.update(dict.fromkeys(names, count))
+        unread.update(dict.fromkeys(_unread_names(reader, row, gold_of_row), count))
     if unread:
         raise InputError(_advice(unread, labels))
     return [tuple(chain.from_iterable(filter(None, gold_of_row))) for gold_of_row in gold_of_rows]
+
+
+def _unread_names(reader: LabelReader, row: Row, gold_of_row: Sequence[Gold | None]) -> set[str]:
+    """Return what the values of a row are called of which it cannot be told what they mean."""
+    return {reader.name_of(value) for value, gold in zip(row, gold_of_row, strict=True) if gold is None}
 
 
 def agrees(gold: Gold, name: str, id_: int) -> bool | None:
