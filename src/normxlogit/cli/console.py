@@ -35,6 +35,7 @@ class OnceEach(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the arguments of a command line; refuse an option of one value that is given twice."""
+        # The third of what click's parser returns has a parameter for each time that it is given.
         _, _, given_parameters = self.make_parser(ctx).parse_args(args=list(args))
         for option, count in Counter(given_parameters).items():
             if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
@@ -46,15 +47,16 @@ class OnceEach(TyperCommand):
         lines: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         for parameter in self.get_params(ctx):
             line = parameter.get_help_record(ctx)
-            if line is None:
+            if line is None:  # a hidden parameter
                 continue
             panel = getattr(parameter, "rich_help_panel", None) or "Options"
             if parameter.param_type_name == "argument":  # Typer adds the Python type to the name
                 panel, line = "Arguments", (parameter.metavar or parameter.name.upper(), line[1])
             lines.setdefault(panel, []).append(line)
-        for heading in filter(lines.__getitem__, lines):
-            with formatter.section(heading):
-                formatter.write_dl(lines[heading])
+        for heading, lines_of_section in lines.items():
+            if lines_of_section:
+                with formatter.section(heading):
+                    formatter.write_dl(lines_of_section)
 
 
 WIDEST = 110
@@ -64,7 +66,7 @@ Format = Literal["terminal", "json", "html", "csv"]
 """The values of `--format`."""
 
 OutputKind = Format | Literal["figure"]
-"""Kinds of output: the formats, and the one that is chosen by the name of a file alone."""
+"""Kinds of output: the formats, and a figure, which is chosen by the name of a file alone."""
 
 _SUFFIXES: dict[str, OutputKind] = {
     **dict.fromkeys(("", ".txt", ".md", ".log"), "terminal"),
@@ -74,10 +76,15 @@ _SUFFIXES: dict[str, OutputKind] = {
     ".csv": "csv",
     **dict.fromkeys((".svg", ".png", ".pdf"), "figure"),
 }
+"""The kind of output by the end of a file's name."""
 
 
 def write(text: str) -> None:
-    """Write to standard output, without control sequences other than colours; unencodable characters become "?"."""
+    """Write to standard output, without control sequences other than colours; unencodable characters become "?".
+
+    Raises:
+        DataError: If it cannot be written to, such as a full disk.
+    """
     encoding = sys.stdout.encoding or "utf-8"
     text = safe_output(text)
     try:
@@ -90,7 +97,12 @@ def write(text: str) -> None:
 
 
 def lines_of(*tables: "Table", narrowest: int = 0) -> str:
-    """Return rich's tables as lines for a terminal of this width, or of `narrowest` columns if it has fewer."""
+    """Return rich's tables as lines for a terminal.
+
+    Args:
+        *tables: The tables.
+        narrowest: The least columns of the lines, also where the terminal has fewer.
+    """
     from rich.console import Console
 
     columns = max(narrowest, shutil.get_terminal_size((80, 24)).columns)
@@ -146,7 +158,16 @@ def _content(
     ascii_only: bool = False,
     color: bool | None = None,
 ) -> str:
-    """Return a result in a format, which is not a figure; see `deliver_result`."""
+    """Return a result as text, in a format other than "figure".
+
+    Args:
+        result: A result, or a collection of them.
+        kind: The format.
+        drawings: As in `deliver_result`.
+        page: As in `deliver_result`.
+        ascii_only: Whether JSON has escapes for characters beyond ASCII.
+        color: Whether lines for a terminal have colours; None where standard output shows them.
+    """
     if kind == "html":
         return page or str(result.to_html())
     if kind == "csv":
@@ -177,7 +198,11 @@ def _drawn(result: Any, drawings: "Sequence[Sequence[Block]] | None", *, color: 
 
 
 def format_for(output: Path | None) -> OutputKind:
-    """Return the format that a file's name asks for."""
+    """Return the format that a file's name asks for; the one for a terminal without a file.
+
+    Raises:
+        InputError: If no format has such a name.
+    """
     suffix = output.suffix.lower() if output is not None else ""
     if suffix not in _SUFFIXES:
         endings = ", ".join(filter(None, _SUFFIXES))
@@ -186,7 +211,15 @@ def format_for(output: Path | None) -> OutputKind:
 
 
 def check_output(output: Path | None, *sources: Path | None) -> None:
-    """Refuse an output file that is also an input."""
+    """Refuse an output file that is also an input.
+
+    Args:
+        output: The output file; None for standard output.
+        *sources: The files that are read; None for those that are not given.
+
+    Raises:
+        InputError: If they are the same file, also by different names.
+    """
     if output is not None and output.exists():
         for source in sources:
             if source is not None and source.exists() and output.samefile(source):
@@ -194,7 +227,11 @@ def check_output(output: Path | None, *sources: Path | None) -> None:
 
 
 def layers_of(layers: str | None) -> "Layers":
-    """Parse `--layers`."""
+    """Parse `--layers`: "all", or the numbers of layers with commas between them; None for the last layer.
+
+    Raises:
+        InputError: If it is neither.
+    """
     if layers is None:
         return None
     if layers == "all":
@@ -210,10 +247,10 @@ def layers_of(layers: str | None) -> "Layers":
 @contextmanager
 def quiet() -> Iterator[None]:
     """Hide the progress bars and warnings of other libraries inside the block."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else tokenizers warn when the process forks
     from transformers.utils import logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity, shows_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
@@ -222,7 +259,7 @@ def quiet() -> Iterator[None]:
             yield
     finally:
         logging.set_verbosity(verbosity)
-        if bars:
+        if shows_bars:
             with warnings.catch_warnings():  # transformers warns if the environment disables progress bars
                 warnings.simplefilter("ignore")
                 logging.enable_progress_bar()
@@ -230,7 +267,7 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """Show what is done while the block runs, as `progress_bar` does."""
+    """Show a text, which says what is done, while the block runs."""
     from ..pipeline.progress import progress_bar
 
     with progress_bar(1, None, text):

@@ -39,11 +39,17 @@ class Installation:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the self-test measured, or why it did not end."""
+    """What the self-test measured, or why it did not end.
+
+    Attributes:
+        measured: What it measured; None if it did not end.
+        error: Why it did not end; empty if it did.
+        details: The traceback of that error, if there is one.
+    """
 
     measured: "SelfTest | None" = None
     error: str = ""
-    details: str = ""  # a traceback
+    details: str = ""
 
     @property
     def passed(self) -> bool:
@@ -92,7 +98,7 @@ def _inspect() -> Installation:
 
 
 def _import_error(name: str) -> str:
-    """Import a package; return why that fails, an empty string where it does not."""
+    """Return why the import of a package fails; an empty string if it does not."""
     try:
         import_module(name)
     except Exception as error:  # a missing library of the system is an OSError, a broken package may raise anything

@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from .self_test import SelfTest
 
 NARROWEST = 80
-"""Columns in which no requirement or command is cut, as people copy them."""
+"""The width in which no requirement or command is cut, as people copy them."""
 
 
 def of_installation(installation: "Installation") -> str:
     """Return what is installed, and what to install for what is missing."""
     heading = "".join(f"{name} {value}\n" for name, value in installation.system.items())
-    return heading + _required(installation) + _abilities(installation) + "\n"
+    return heading + _required_packages(installation) + _abilities(installation) + "\n"
 
 
 def of_self_test(outcome: "Outcome") -> str:
@@ -28,7 +28,7 @@ def of_self_test(outcome: "Outcome") -> str:
     return _measured(outcome.measured)
 
 
-def _required(installation: "Installation") -> str:
+def _required_packages(installation: "Installation") -> str:
     """Return the table of packages without which nothing works, and why some of them cannot be imported."""
     from .installation import install_command
 
@@ -76,6 +76,8 @@ def _table(*headings: str) -> "Table":
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for number, heading in enumerate(headings):
-        table.add_column(heading, overflow="fold", no_wrap=number > 0)  # requirements and commands are copied
+    first_heading, *further_headings = headings
+    table.add_column(first_heading, overflow="fold")
+    for heading in further_headings:
+        table.add_column(heading, overflow="fold", no_wrap=True)
     return table

@@ -80,8 +80,9 @@ def explain(
     if kind in TABLES and words:
         raise InputError(f"{kind} has a row for each token; --words is for drawings")
     method_names = method or []
-    by_default = _verified_by_default(kind, method_names, inputs)
-    keywords["verify"] = options.verified_units(by_default if verify is None else verify)
+    if verify is None:
+        verify = _verified_by_default(kind, method_names, inputs)
+    keywords["verify"] = options.verified_units(verify)
     with quiet():
         from ..methods import method_named
         from ..render.cards import drawings, results_page
@@ -106,23 +107,30 @@ def methods() -> None:
 
     from ..methods.registry import DEFAULTS, list_methods
 
-    tables = [Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0)) for _ in range(2)]
-    for table, first, second in ((tables[0], "method", "what it is"), (tables[1], "default", "of")):
-        table.add_column(first, no_wrap=True)
-        table.add_column(second, ratio=1)
+    of_methods = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
+    of_defaults = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
+    for table, first_heading, second_heading in (
+        (of_methods, "method", "what it is"),
+        (of_defaults, "default", "of"),
+    ):
+        table.add_column(first_heading, no_wrap=True)
+        table.add_column(second_heading, ratio=1)
         table.add_column("passes", max_width=12)
     for info in list_methods():
-        traits = [name for name, applies in (("signed", info.signed), ("single layers", info.per_layer)) if applies]
-        details = "; ".join([info.paper, f"needs {info.needs}", *traits])
-        tables[0].add_row(info.name, Text.assemble(info.summary, "\n", (details, "dim")), info.passes)
+        details = f"{info.paper}; needs {info.needs}"
+        if info.signed:
+            details += "; signed"
+        if info.per_layer:
+            details += "; single layers"
+        of_methods.add_row(info.name, Text.assemble(info.summary, "\n", (details, "dim")), info.passes)
     for default in DEFAULTS.values():
         description = Text.assemble(default.calls, "\n", (default.why, "dim"))
-        tables[1].add_row("\n".join(default.methods), description, default.passes)
-    write(lines_of(*tables))
+        of_defaults.add_row("\n".join(default.methods), description, default.passes)
+    write(lines_of(of_methods, of_defaults))
 
 
 def _verified_by_default(kind: str, method_names: list[str], texts: list[str]) -> str | None:
-    """Return which words are removed if nothing is said: some where few texts are drawn by one method."""
+    """Return the value of --verify if it is not given: some words where few texts are drawn by one method."""
     is_drawn = kind not in TABLES and len(method_names) <= 1 and len(texts) <= MOST_VERIFIED_TEXTS
     return VERIFIED_WORDS if is_drawn else None
 
@@ -130,17 +138,30 @@ def _verified_by_default(kind: str, method_names: list[str], texts: list[str]) -
 def _explained(
     explainer: "Explainer", texts: list[str], pair: str | None, methods: "list[Method]", keywords: dict[str, Any]
 ) -> "Attributions[Any]":
-    """Return the results of each text by all methods, by the default if there is none, one text after the other."""
+    """Return the results of each text by all methods, one text after the other.
+
+    Args:
+        explainer: The model.
+        texts: The texts.
+        pair: The second text of each; None for single texts.
+        methods: The methods; none for the default.
+        keywords: Further arguments of the explainer.
+    """
     from ..results.collection import Attributions
 
     inputs: list[Any] = texts if pair is None else [(text, pair) for text in texts]
     methods_or_default: list[Any] = methods or [None]
     results_by_method = [explainer(inputs, **keywords, method=method) for method in methods_or_default]
-    return Attributions(chain.from_iterable(zip(*results_by_method, strict=True)))
+    results_by_text = zip(*results_by_method, strict=True)
+    return Attributions(chain.from_iterable(results_by_text))
 
 
 def _inputs(texts: list[str], file: Path | None) -> list[str]:
-    """Return the texts of the arguments and the file, or of standard input if there are neither."""
+    """Return the texts of the arguments and the file, or of standard input if there are neither.
+
+    Raises:
+        InputError: If there is no text, or the name of a file in the place of one.
+    """
     if file is not None:
         texts = texts + _lines(content_of(file), str(file))
     else:
@@ -153,12 +174,18 @@ def _inputs(texts: list[str], file: Path | None) -> list[str]:
 
 
 def _lines(content: bytes, name: str) -> list[str]:
-    """Return the lines of a file that are not empty; its name is for errors."""
+    """Return the lines of a file that are not blank.
+
+    Args:
+        content: What the file holds.
+        name: Its name, for errors.
+    """
     return [line for line in decoded(content, name).split("\n") if line.strip()]
 
 
 def _check_no_files(texts: list[str]) -> None:
     """Refuse the name of a file in the place of a text."""
     for text in texts:
+        # A text without a suffix is a text, although a file may have this name, as a file "great" would.
         if Path(text).suffix and is_file_name(text):
             raise InputError(f"{text} is a file: --file {text} reads its lines, and `normxlogit attribute` tables")

@@ -105,7 +105,16 @@ def generate(
 
 
 def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool) -> Any:
-    """Return what the model continues: a text, from standard input if there is none, or a message with files."""
+    """Return what the model continues: a text, or messages in the form of transformers.
+
+    Args:
+        prompt: The text; None for that of standard input.
+        attached_files: The files that the message has before the text; None for none.
+        chat: Whether the text is sent as a message.
+
+    Raises:
+        InputError: If there is no text, or a file cannot be attached.
+    """
     if prompt is None:
         if sys.stdin.isatty():
             raise InputError("no prompt: give it as an argument or on standard input")
@@ -118,6 +127,6 @@ def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool
 
 
 def _with_note_on_chats(result: "Attribution") -> "Attribution":
-    """Return a result with a note where the model generated nothing."""
-    has_ended = all(result.special_tokens_mask[result.prompt_tokens or 0 :])
-    return replace(result, notes=(*result.notes, ENDED)) if has_ended else result
+    """Return a result with a note where the model generated nothing but special tokens, such as the end."""
+    generated_are_special = result.special_tokens_mask[result.prompt_tokens or 0 :]
+    return replace(result, notes=(*result.notes, ENDED)) if all(generated_are_special) else result

@@ -17,29 +17,35 @@ if TYPE_CHECKING:
     from ..explainer import Explainer
 
 AUTO = "auto"
-"""Repeated here, as importing it from `loading.load` would import torch and slow down `--help`."""
+"""The device that is chosen by the machine, as in `loading.load`, whose import would slow down `--help`."""
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text over the model's length."""
 
 
 def check_method(value: Any) -> Any:
-    """Refuse a --method (of several, or None) that does not exist, before torch is imported and a model loaded.
+    """Refuse a --method that does not exist, before torch is imported and a model loaded.
+
+    Args:
+        value: A method with its settings, a list of them, or None.
 
     Returns:
         The value, with the names of other packages replaced by those here; a line on standard error says which.
+
+    Raises:
+        MethodError: If a method does not exist.
     """
     if value is None:
         return None
-    return _checked(value) if isinstance(value, str) else [_checked(method) for method in value]
+    return _method_here(value) if isinstance(value, str) else list(map(_method_here, value))
 
 
-def _checked(method: str) -> str:
-    """Return a method's text with its name here, or raise MethodError."""
+def _method_here(method: str) -> str:
+    """Return a method with its settings, by its name in this library, after checking that it exists."""
     from ..methods.registry import describe, spec_here
 
     spec = spec_here(method, lambda line: sys.stderr.write(f"note: {one_line(line)}\n"))
-    describe(spec.partition(":")[0].strip())
+    describe(spec.partition(":")[0].strip())  # raises MethodError for a name that is not registered
     return spec
 
 
@@ -133,7 +139,10 @@ OutputFile = Annotated[Path | None, typer.Option(metavar="FILE", help="Write to 
 
 
 class Loading(NamedTuple):
-    """How a command loads models: the options that `loads_models` adds to it."""
+    """How a command loads models: the options that `loads_models` adds to it.
+
+    The fields are explained by the help of their options.
+    """
 
     device: Device = AUTO
     dtype: DType = None
@@ -141,8 +150,11 @@ class Loading(NamedTuple):
     trust_remote_code: TrustRemoteCode = False
 
     def arguments(self) -> dict[str, Any]:
-        """Return the keyword arguments of `Explainer.from_pretrained`."""
-        return {name: value for name, value in self._asdict().items() if name != "gguf_file" or value}
+        """Return the keyword arguments of `Explainer.from_pretrained`; `gguf_file` only if it is given."""
+        arguments = self._asdict()
+        if not self.gguf_file:
+            del arguments["gguf_file"]
+        return arguments
 
     def load(self, model: str | None, **options: Any) -> "Explainer":
         """Load the explainer of a command.
@@ -162,41 +174,64 @@ LOADING = Loading()
 
 
 def loads_models(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of the groups that a command takes as one argument each, such as `loading` of `Loading`."""
+    """Add the options of the groups that a command takes as one argument each, such as `loading` of `Loading`.
+
+    A group is a named tuple whose fields are annotated as options, and which is the default of its argument.
+
+    Args:
+        command: A command.
+
+    Returns:
+        The command as Typer reads it, with an argument for each option in the place of those for groups.
+    """
     signature = inspect.signature(command)
-    groups = {name: type(each.default) for name, each in signature.parameters.items() if hasattr(each.default, "_make")}
+    groups: dict[str, Any] = {}  # the classes, by the arguments of the command
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in signature.parameters.items():
+        if hasattr(parameter.default, "_make"):  # as named tuples have
+            groups[name] = type(parameter.default)
+        else:
+            parameters.append(parameter)
+    for group in groups.values():
+        parameters += inspect.signature(group).parameters.values()
 
     @wraps(command)
     def with_options(**arguments: Any) -> None:
+        """Run the command with the options of each group as one argument."""
         for name, group in groups.items():
             arguments[name] = group._make(arguments.pop(option) for option in group._fields)
         command(**arguments)
 
-    parameters = [each for name, each in signature.parameters.items() if name not in groups]
-    for group in groups.values():
-        parameters += inspect.signature(group).parameters.values()
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return with_options
 
 
 def verified_units(text: str | None) -> Any:
-    """Parse `--verify`: a number, "auto", a kind of unit, or words or names separated by commas."""
+    """Parse `--verify`: a number, "auto", a kind of unit, or words or names separated by commas.
+
+    Raises:
+        InputError: If it is blank, or a number that cannot be a count, such as -1.
+    """
     if text in (None, AUTO, "word", "sentence", "paragraph", "message", "reasoning"):
         return text
-    is_count = text.isascii() and text.isdecimal() and len(text) < 10
-    if is_count:
+    if text.isascii() and text.isdecimal() and len(text) < 10:
         return int(text)
-    is_no_count = text.lstrip("+-").isdigit()
-    if is_no_count or not text.strip():
+    is_other_number = text.lstrip("+-").isdigit()  # a sign, digits of other scripts, or too many digits
+    if is_other_number or not text.strip():
         raise InputError(f"--verify takes a number, 'auto', a kind of unit or words, not {one_line(text)!r}")
     return [words.strip() for words in text.split(",")]
 
 
-def required(value: str, what: str) -> None:
-    """Check that an option without a default was given."""
+def required(value: str, message: str) -> None:
+    """Refuse a command without an option that has no default.
+
+    Args:
+        value: The value of the option; blank if it is not given.
+        message: The error.
+    """
     if not value.strip():
-        raise InputError(what)
+        raise InputError(message)
 
 
 NO_LANGUAGE_MODEL = (
@@ -206,6 +241,6 @@ NO_LANGUAGE_MODEL = (
 
 
 def check_targets(targets: list[str] | None, all_labels: bool) -> None:
-    """Check that targets are named in one way."""
+    """Refuse both ways to name targets at once."""
     if targets and all_labels:
         raise TargetError("--target names labels and --all-labels takes them all: give one of the two")

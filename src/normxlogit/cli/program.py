@@ -31,7 +31,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a program; a user's mistake, or a missing package, is one line on standard error and exit code 2."""
+    """Run a program; a user's mistake, or a missing package, is one line on standard error and exit code 2.
+
+    Args:
+        program: The program.
+        name: Its name, for the help.
+        arguments: The words after the name; None for those of the process.
+    """
     try:
         program(args=None if arguments is None else list(arguments), prog_name=name)
     except NormXLogitError as error:
@@ -40,7 +46,7 @@ def run_app(program: typer.Typer, name: str, arguments: Sequence[str] | None = N
         from .installation import FOUNDATIONS
 
         if (error.name or "").partition(".")[0] not in FOUNDATIONS:
-            raise
+            raise  # a fault of this library or of an extension
         _stop(f"{reason_of(error)}; `normxlogit doctor` shows what is installed and what to do")
 
 
@@ -61,8 +67,13 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Show the vers
 
 
 def _add(commands: Mapping[str, str]) -> None:
-    """Add the commands of extensions; one of two words goes to the group that the first names, if it is there."""
-    groups = {"": app}
+    """Add the commands of extensions.
+
+    Args:
+        commands: The reference of each command ("module:function") by its words: a name, or a group and a name, such as
+            "evaluate frontier". A group comes before its commands; those of a group that is not installed are left out.
+    """
+    groups = {"": app}  # by their words; commands of one word belong to the program itself
     for words, reference in commands.items():
         group, _, name = words.rpartition(" ")
         command = import_or_warn(reference) if group in groups else None

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import DataError, InputError, optional_module, reason_of
-from ..inputs.texts import Text
+from ..inputs.texts import Text, is_column, plain_cell
 from ..long_runs.cells import text_of
 from ..long_runs.gold.meaning import GoldLabels, meaning_of
 from ..long_runs.gold.values import entries_of
@@ -24,15 +24,25 @@ Parsed = TypeVar("Parsed")
 FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".parquet": "parquet", ".csv": "csv", ".tsv": "tsv"}
 """The formats of files by the ends of their names."""
 
+GLUE_ON_HUB = "nyu-mll/glue"
+"""The repository on the hub whose configurations are the tasks of GLUE."""
+
 
 @dataclass(frozen=True)
 class GlueTask:
-    """A task of GLUE as the experiments use it."""
+    """A task of GLUE as the experiments use it.
+
+    Attributes:
+        name: Its name in GLUE.
+        columns: The text column, or the two of a pair.
+        labels: The names of the labels by their indices; empty for regression.
+        validation: The name of its validation split on the hub; MNLI has two of them.
+    """
 
     name: str
-    columns: tuple[str, ...]  # the text column, or the two of a pair
-    labels: tuple[str, ...] = ()  # label names by index; empty for regression
-    validation: str = "validation"  # its validation split on the hub
+    columns: tuple[str, ...]
+    labels: tuple[str, ...] = ()
+    validation: str = "validation"
 
 
 TASKS = {
@@ -44,7 +54,11 @@ TASKS = {
     "stsb": GlueTask("stsb", ("sentence1", "sentence2")),
 }
 
+USUAL_COLUMNS = (*(task.columns for task in TASKS.values()), ("text",))
+"""Names of the text column, or of the two of a pair, that are looked for, one after the other."""
+
 GoldLabel = int | float | str | Sequence[int | float | str]
+"""One label, or several where several are true."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +81,7 @@ class Examples(list[Example]):
     """Labelled texts of a table.
 
     Attributes:
-        left_out: Why a row has no example, by its number from 0 on.
+        left_out: The rows of the table that are not among them: the reason of each, by its number from 0 on.
     """
 
     def __init__(self, examples: Iterable[Example] = ()) -> None:
@@ -76,7 +90,11 @@ class Examples(list[Example]):
 
 
 def task_named(name: str) -> GlueTask:
-    """Look a task up."""
+    """Return the task of GLUE with a name.
+
+    Raises:
+        DataError: If there is none.
+    """
     if name not in TASKS:
         raise DataError(f"no task named {name!r}; there are {', '.join(TASKS)}")
     return TASKS[name]
@@ -116,14 +134,15 @@ def load_examples(
     table, source_name = _open_source(source, name, task, split, data_dir)
     text_columns = _text_columns(table, columns, task, source_name)
     _check_columns((*text_columns, label_column), table.names(), source_name)
-    rows = islice(rows_and_problems(table, list(dict.fromkeys([*text_columns, label_column]))), limit)
-    labels_of_task = () if task is None else task.labels
-    meaning = meaning_of(gold_labels, table.class_names().get(label_column, labels_of_task))
+    distinct_columns = list(dict.fromkeys([*text_columns, label_column]))  # the labels may be those of a text column
+    rows = islice(rows_and_problems(table, distinct_columns), limit)
+    class_names = () if task is None else task.labels
+    meaning = meaning_of(gold_labels, table.class_names().get(label_column, class_names))
     examples = Examples()
     for number, (problem, row) in enumerate(rows):
         try:
             examples.append(_example(problem, row, text_columns, label_column, meaning))
-        except InputError as error:  # noqa: PERF203  # of the row
+        except InputError as error:  # noqa: PERF203  # the row is left out, and the others are read
             examples.left_out[number] = str(error)
     if not examples:
         reasons = (f"row {number}: {reason}" for number, reason in examples.left_out.items())
@@ -162,11 +181,8 @@ def _packaged_reviews(gold_labels: Any, limit: int | None) -> Examples:
 def _usual_columns(existing: Sequence[str], task: GlueTask | None) -> tuple[str, ...]:
     """Return the columns of a task's texts, or the first usual ones that a table has; () if it has none."""
     if task is not None:
-        return tuple(task.columns)
-    for columns in (*(task.columns for task in TASKS.values()), ("text",)):
-        if all(name in existing for name in columns):
-            return tuple(columns)
-    return ()
+        return task.columns
+    return next((columns for columns in USUAL_COLUMNS if set(columns) <= set(existing)), ())
 
 
 def _open_source(
@@ -181,40 +197,54 @@ def _open_source(
     if data_dir is not None:
         raise DataError(f"{data_dir}: no {split}{' or '.join(FORMATS)} there, and none in {Path(data_dir) / name}")
     source_name = f"{name} ({split})"
+    return _source_on_hub(name, task, split, source_name), source_name
+
+
+def _source_on_hub(name: str, task: GlueTask | None, split: str, source_name: str) -> RowSource:
+    """Return the rows of a data set on the hub, which is downloaded if it is not in the cache of `datasets`."""
     datasets = optional_module("datasets", "data sets of the hub need datasets: pip install 'normxlogit[eval]'")
-    if task is not None and split == "validation":
-        split = task.validation
-    hub_name = ("nyu-mll/glue", task.name) if task is not None else (name,)
+    repository_and_configuration: tuple[str, ...] = (name,)
+    if task is not None:
+        repository_and_configuration = (GLUE_ON_HUB, task.name)
+        split = task.validation if split == "validation" else split
     try:
-        return source_in_memory(datasets.load_dataset(*hub_name, split=split)), source_name
-    except Exception as error:
+        return source_in_memory(datasets.load_dataset(*repository_and_configuration, split=split))
+    except Exception as error:  # a missing data set, the network, a broken file: each has errors of its own
         reason = reason_of(error)
         raise DataError(f"{source_name}: could not be downloaded from the hub ({reason}); pass data_dir") from None
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Read the rows of a JSONL, Parquet, CSV or TSV file; cells of the last two are strings."""
+    """Return the rows of a JSONL, Parquet, CSV or TSV file; cells of the last two are strings.
+
+    Raises:
+        DataError: If the file, or a row of it, cannot be read.
+    """
     source = _source_of_file(path)
     return list(rows_of(source, source.names()))
 
 
 def parsed_rows(
-    path: str | Path, parse: Callable[[dict[str, Any]], Parsed], wrong: str = "", limit: int | None = None
+    path: str | Path, parse: Callable[[dict[str, Any]], Parsed], problem: str = "", limit: int | None = None
 ) -> list[Parsed]:
     """Read the rows of a file as `read_rows`, and parse each, without its missing values.
 
     Args:
         path: The file.
         parse: Returns what a row holds, or raises an error that says what is wrong with it.
-        wrong: What the message says before such an error.
+        problem: What the message calls a row that cannot be parsed, such as "not a minimal pair".
         limit: The most rows; None for all.
+
+    Raises:
+        DataError: If the file or a row of it cannot be read, or there is no row.
     """
     parsed = []
     for number, row in enumerate(read_rows(Path(path))[:limit]):
         try:
             parsed.append(parse({name: value for name, value in row.items() if value is not None}))
         except (ValueError, KeyError, TypeError, InputError) as error:  # noqa: PERF203  # names the row
-            raise DataError(f"{path}, row {number}: {wrong}{': ' * bool(wrong)}{error}") from None
+            reasons = ": ".join(filter(None, (problem, str(error))))
+            raise DataError(f"{path}, row {number}: {reasons}") from None
     if not parsed:
         raise DataError(f"{path}: empty")
     return parsed
@@ -239,15 +269,22 @@ def _example(
 ) -> Example:
     """Return a row as an example.
 
+    Args:
+        problem: Why the row cannot be read; None if it can.
+        row: Its cells, by their columns.
+        columns: The column of texts, or the two of pairs.
+        label_column: The column of gold labels.
+        meaning: What the values of that column mean.
+
     Raises:
         InputError: If it cannot be read, or has no text or no label.
     """
     if problem is not None:
         raise InputError(problem)
     texts = [text_of(row[column], column) for column in columns]
-    blank = [column for column, text in zip(columns, texts, strict=True) if not text.strip()]
-    if blank:
-        raise InputError(f"no text: column {blank[0]!r} is empty")
+    for column, text in zip(columns, texts, strict=True):
+        if not text.strip():
+            raise InputError(f"no text: column {column!r} is empty")
     gold = _gold_label(row[label_column], label_column)
     if meaning.leaves_out(gold):
         raise InputError(f"no label: gold_labels (--gold-labels) has none for {gold!r}")
@@ -255,19 +292,20 @@ def _example(
 
 
 def _gold_label(cell: Any, column: str) -> GoldLabel:
-    """Return the label in a cell as a plain value; a list, where several labels may be true, as it is."""
-    if isinstance(cell, list):
-        return cell
-    labels = entries_of(cell)
+    """Return the label in a cell as a plain value; a list where several labels may be true."""
+    cell = plain_cell(cell)
+    if is_column(cell):
+        return list(cell)
+    labels = entries_of(cell)  # one label, or none where the cell is empty
     if not labels:
         raise InputError(f"no label: column {column!r} is empty")
     label = labels[0]
-    return _number(label) if isinstance(label, str) else label
+    return _parsed_number(label) if isinstance(label, str) else label
 
 
-def _number(text: str) -> int | float | str:
-    """Return a text as a number; the text itself if it is not a number."""
-    for kind in (int, float):
+def _parsed_number(text: str) -> int | float | str:
+    """Return a text as a number, since cells of CSV are texts; the text itself if it is not a number."""
+    for number_type in (int, float):
         with suppress(ValueError):
-            return kind(text)
+            return number_type(text)
     return text

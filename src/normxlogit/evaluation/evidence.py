@@ -31,17 +31,29 @@ Part = str | tuple[Index, Index]
 
 @dataclass(frozen=True)
 class Known:
-    """An input whose answer is known to rest on parts of it; left out if the model does not answer with the target."""
+    """An input whose answer is known to rest on parts of it; left out if the model does not answer with the target.
+
+    Attributes:
+        evidence: The parts that the answer is known to rest on.
+        text: The text.
+        text_pair: The second text of a pair.
+        messages: The messages of a chat, instead of a text.
+        target: The right answer, a label or a token; None for whatever the model answers.
+        contrast: Another label, token or completion, against which the answer is explained.
+        completion: The answer that is explained, where it is not a label or a token.
+        units: What is ranked: each "word", "sentence", "paragraph" or "message".
+        among: Parts whose units alone are ranked; empty for all of the input.
+    """
 
     evidence: tuple[Part, ...] = ()
     text: str = ""
-    text_pair: str | None = None  # the second text of a pair
-    messages: Any = None  # the messages of a chat, instead of a text
+    text_pair: str | None = None
+    messages: Any = None
     target: str | int | None = None
-    contrast: str | int | None = None  # another label, token or completion, against which the answer is explained
-    completion: str | None = None  # the answer that is explained, where it is not a label or a token
-    units: SourceKind = "word"  # what is ranked: each "word", "sentence", "paragraph" or "message"
-    among: tuple[Part, ...] = ()  # parts whose units alone are ranked; empty for all of the input
+    contrast: str | int | None = None
+    completion: str | None = None
+    units: SourceKind = "word"
+    among: tuple[Part, ...] = ()
 
     @property
     def inputs(self) -> Any:
@@ -50,24 +62,37 @@ class Known:
 
 
 class Place(NamedTuple):
-    """Where a unit or its evidence stands: in which of two texts, its first character and one past its last."""
+    """Where a unit, or a part with evidence, stands in an input.
+
+    Attributes:
+        text: In which of two texts, 0 or 1; None for what stands in neither, such as a special token.
+        start: Its first character there.
+        end: One past its last character.
+    """
 
     text: int | None
     start: int
     end: int
 
-    def meets(self, others: Sequence["Place"]) -> bool:
-        """Return whether it has a character in common with one of several."""
-        return any(self.text == text and self.start < end and start < self.end for text, start, end in others)
+    def overlaps(self, places: Sequence["Place"]) -> bool:
+        """Return whether it has a character in common with one of several places."""
+        return any(self.text == text and self.start < end and start < self.end for text, start, end in places)
 
 
 class Judged(NamedTuple):
-    """An input as a model reads it."""
+    """An input whose units the model was found to read.
 
-    case: Known  # the input
-    tokens: Attribution  # A result with its tokens, whose scores are of no use
-    units: list[Place]  # the U units that are ranked
-    is_evidence: Mask  # which of them are evidence, (U,)
+    Attributes:
+        case: The input with its evidence.
+        tokens: A result with its tokens; the scores are those of the method `random`.
+        units: The U units that are ranked.
+        is_evidence: Which of them are evidence, (U,).
+    """
+
+    case: Known
+    tokens: Attribution
+    units: list[Place]
+    is_evidence: Mask
 
 
 @dataclass(frozen=True)
@@ -126,14 +151,15 @@ def evaluate_evidence(
         raise DataError(f"nothing can be measured: {counts}")
     results = [_measured(explainer, judged, method, on_progress) for method in methods]
     for name, baseline in BASELINES.items():
-        ranks = [baseline(item) for item in judged]
-        if name == RANDOM or any(np.ptp(scores) for scores in ranks):
-            results.append(_result(name, judged, ranks))
+        scores_of_inputs = [baseline(item) for item in judged]  # (U,) each
+        # A baseline that scores all units of each input alike ranks nothing: it is the random one again.
+        if name == RANDOM or any(np.ptp(scores) for scores in scores_of_inputs):
+            results.append(_result(name, judged, scores_of_inputs))
     return results, counts
 
 
 def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Judged], Counter[str]]:
-    """Return inputs as the model reads them, and how many are left out for each reason."""
+    """Return the inputs that can be measured, and how many are left out for each reason."""
     judged: list[Judged] = []
     left_out = Counter[str]()
     for number, case in enumerate(cases):
@@ -152,18 +178,26 @@ def _measured(
     explainer: Explainer, judged: Sequence[Judged], method: Method, on_progress: OnProgress | None
 ) -> EvidenceResult | Refused:
     """Return how high a method ranks the evidence of inputs; its refusal if it does not work on the model."""
-    scores = []
+    scores_of_inputs = []  # (U,) each
     try:
         for _, item in with_progress(method.spec, judged, on_progress):
-            by_place = _scores(_explained(explainer, item.case, method, item.case.units), item.case.units)
-            scores.append(np.array([by_place[unit] for unit in item.units]))  # (U,)
+            attribution = _explained(explainer, item.case, method, sources=item.case.units)
+            score_of_unit = _scores_by_place(attribution, item.case.units)
+            scores_of_inputs.append(np.array([score_of_unit[unit] for unit in item.units]))
     except (MethodError, UnsupportedModelError) as error:
         return Refused(method.spec, str(error))
-    return _result(method.spec, judged, scores)
+    return _result(method.spec, judged, scores_of_inputs)
 
 
 def _explained(explainer: Explainer, case: Known, method: str | Method, sources: SourceKind | None) -> Attribution:
-    """Explain an input; its completion by the sources of the prompt, or by its tokens."""
+    """Explain an input.
+
+    Args:
+        explainer: The model.
+        case: The input.
+        method: The method.
+        sources: The kind of the prompt's parts by which a completion is explained as a whole; None for its tokens.
+    """
     options: dict[str, Any] = {"contrast": case.contrast, "method": method}
     if case.completion is None:
         explained: Attribution = explainer(case.inputs, target=case.target, **options)
@@ -173,32 +207,32 @@ def _explained(explainer: Explainer, case: Known, method: str | Method, sources:
 
 
 def _judged(explainer: Explainer, case: Known) -> Judged | str:
-    """Return an input as the model reads it, or why it is left out."""
-    a = _explained(explainer, case, RANDOM, None)
-    if not _answered(explainer, a, case):
+    """Return an input with the units that are ranked, or why it is left out."""
+    a = _explained(explainer, case, RANDOM, sources=None)
+    if not _answers_with_target(explainer, a, case):
         return "answered otherwise"
     evidence = _places(a, case.evidence)
     units = _ranked_units(a, case)
-    if not all(place.meets(units) for place in evidence):
+    if not all(place.overlaps(units) for place in evidence):
         return "evidence not read, or where the answer is read"
-    is_evidence = np.array([unit.meets(evidence) for unit in units])  # (U,)
+    is_evidence = np.array([unit.overlaps(evidence) for unit in units])  # (U,)
     return "nothing but evidence" if is_evidence.all() else Judged(case, a, units, is_evidence)
 
 
 def _ranked_units(a: Attribution, case: Known) -> list[Place]:
     """Return the units that are ranked: all, or those that the input names, without the token that answers."""
-    units = list(_scores(a, case.units))
+    units = list(_scores_by_place(a, case.units))
     if case.among:
         among = _places(a, case.among)
-        units = [place for place in units if place.meets(among)]
+        units = [unit for unit in units if unit.overlaps(among)]
     if a.reads_at is None or a.offsets is None:
         return units
     answering_token = Place(0, *a.offsets[a.reads_at])
-    return [place for place in units if not place.meets([answering_token])]
+    return [unit for unit in units if not unit.overlaps([answering_token])]
 
 
-def _answered(explainer: Explainer, a: Attribution, case: Known) -> bool:
-    """Return whether a model answers with the target, or prefers it to the contrast."""
+def _answers_with_target(explainer: Explainer, a: Attribution, case: Known) -> bool:
+    """Return whether a model answers with the target, or prefers it to the contrast; True where any answer is taken."""
     target = a.target
     if case.completion is not None or case.target is None or target.id is None:
         return True
@@ -210,7 +244,11 @@ def _answered(explainer: Explainer, a: Attribution, case: Known) -> bool:
 
 
 def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
-    """Return where parts stand in the texts of an input; a span counts characters of the first."""
+    """Return where parts stand in the texts of an input; a span counts characters of the first.
+
+    Raises:
+        DataError: If a part is not in the texts.
+    """
     texts = [a.prompt or "", a.text_pair or ""]
     places = list[Place]()
     for part in parts:
@@ -224,36 +262,48 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
     return places
 
 
-def _scores(a: Attribution, kind: SourceKind) -> dict[Place, float]:
+def _scores_by_place(a: Attribution, kind: SourceKind) -> dict[Place, float]:
     """Return the score of each unit of a kind by its place."""
     a = a if kind in a.units.kind else a.group(kind)
-    spans = a.units.spans or ()
-    units = a.units
-    indices = [index for index, kind_of_unit in enumerate(units.kind) if kind_of_unit == kind]
-    return {Place(units.sequence[index], *spans[index]): float(a.scores[index]) for index in indices}
+    scores = {}
+    for kind_of_unit, text, span, score in zip(
+        a.units.kind, a.units.sequence, a.units.spans or (), a.scores, strict=False
+    ):
+        if kind_of_unit == kind:
+            scores[Place(text, *span)] = float(score)
+    return scores
 
 
-def _result(name: str, judged: Sequence[Judged], scores: Sequence[Array]) -> EvidenceResult:
+def _result(name: str, judged: Sequence[Judged], scores_of_inputs: Sequence[Array]) -> EvidenceResult:
     """Return how high scores, (U,) for each input, rank the evidence of the inputs."""
-    pairs = list(zip(scores, (item.is_evidence for item in judged), strict=True))
-    first, first_two = (tuple(found_among(count, *pair) for pair in pairs) for count in (1, 2))
-    return EvidenceResult(name, first, first_two, tuple(auroc(*pair) for pair in pairs))
+    first, first_two, area = [], [], []
+    for item, scores in zip(judged, scores_of_inputs, strict=True):
+        first.append(found_among(1, scores, item.is_evidence))
+        first_two.append(found_among(2, scores, item.is_evidence))
+        area.append(auroc(scores, item.is_evidence))
+    return EvidenceResult(name, tuple(first), tuple(first_two), tuple(area))
 
 
 def found_among(count: int, scores: Array, is_evidence: Mask) -> float:
-    """Return the probability that evidence, (U,), is among the first units by scores, (U,), ties in random order.
+    """Return the probability that evidence is among the units of the highest scores, with ties in random order.
+
+    The units that are tied for the last of the first places are drawn at random without replacement: the probability
+    that none of those drawn is evidence is that of the hypergeometric distribution.
 
     Args:
         count: How many units are first.
         scores: Of the units, (U,).
         is_evidence: Which of them are evidence, (U,).
     """
-    lowest = np.sort(scores)[-min(count, len(scores))]
-    certain, tied = scores > lowest, is_evidence[scores == lowest]
-    if is_evidence[certain].any():
+    count = min(count, len(scores))
+    lowest_score = np.sort(scores)[-count]  # of the first units
+    is_certain = scores > lowest_score  # (U,): first in every order
+    if is_evidence[is_certain].any():
         return 1.0
-    drawn = min(count, len(scores)) - int(certain.sum())
-    return 1 - comb(int((~tied).sum()), drawn) / comb(len(tied), drawn)
+    is_evidence_of_tied = is_evidence[scores == lowest_score]
+    drawn = count - int(is_certain.sum())
+    without_evidence = comb(int((~is_evidence_of_tied).sum()), drawn)
+    return 1 - without_evidence / comb(len(is_evidence_of_tied), drawn)
 
 
 def auroc(scores: Array, is_evidence: Mask) -> float:
@@ -264,34 +314,42 @@ def auroc(scores: Array, is_evidence: Mask) -> float:
         is_evidence: Which of them are evidence, (U,).
     """
     differences = scores[is_evidence][:, None] - scores[~is_evidence]  # (E, U - E)
-    return float(((np.sign(differences) + 1) / 2).mean())
+    points = (np.sign(differences) + 1) / 2  # (E, U - E): 1 for evidence that is higher, 1/2 for a tie, 0 for lower
+    return float(points.mean())
 
 
 def _rarest(judged: Judged) -> Array:
     """Score units by their highest token id: tokenizers number tokens in the order of frequency."""
     a = judged.tokens
     places = [Place(text, *span) for text, span in zip(a.units.sequence, a.offsets or (), strict=False)]
-    ids = [[i or 0 for i, place in zip(a.units.ids, places, strict=False) if place.meets([u])] for u in judged.units]
-    return np.array([max(ids_of_unit) for ids_of_unit in ids], np.float64)
+    highest_ids = []
+    for unit in judged.units:
+        ids = [token_id or 0 for token_id, place in zip(a.units.ids, places, strict=False) if place.overlaps([unit])]
+        highest_ids.append(max(ids))
+    return np.array(highest_ids, np.float64)
 
 
 def _overlap(judged: Judged) -> Array:
-    """Score units by their words that stand in what is not ranked, each divided by the units that hold it."""
+    """Score units by how many of their words stand outside the units, as a question shares words with its answer.
+
+    Each word counts as one divided by the number of units that hold it.
+    """
     texts = [judged.tokens.text or "", judged.tokens.text_pair or ""]
-    bodies = [_words(texts[place.text or 0][place.start : place.end]) for place in judged.units]
-    holders = Counter[str]()
-    elsewhere: dict[int | None, Counter[str]] = {}  # the words of both texts without those of the units of one
-    for place, body in zip(judged.units, bodies, strict=True):
-        holders.update(set(body))
-        elsewhere.setdefault(place.text, Counter(_words(" ".join(texts)))).subtract(body)
+    words_of_units = [_words(texts[unit.text or 0][unit.start : unit.end]) for unit in judged.units]
+    unit_counts = Counter[str]()  # how many units hold a word
+    words_outside: dict[int | None, Counter[str]] = {}  # of both texts, outside the units of the text that is the key
+    for unit, words in zip(judged.units, words_of_units, strict=True):
+        unit_counts.update(set(words))
+        words_outside.setdefault(unit.text, Counter(_words(" ".join(texts)))).subtract(words)
     scores = []
-    for place, body in zip(judged.units, bodies, strict=True):
-        scores.append(sum(1 / holders[word] for word in set(body) if elsewhere[place.text][word] > 0))
+    for unit, words in zip(judged.units, words_of_units, strict=True):
+        shared = [word for word in set(words) if words_outside[unit.text][word] > 0]
+        scores.append(sum(1 / unit_counts[word] for word in shared))
     return np.array(scores, np.float64)
 
 
 def _words(text: str) -> list[str]:
-    """Return the words of a text in the form in which they are compared, without signs."""
+    """Return the words of a text in the form in which they are compared, without punctuation marks."""
     words = (text[start:end] for start, end in word_spans(text))
     return [word_key(word) for word in words if any(map(str.isalnum, word))]
 
@@ -311,9 +369,10 @@ BASELINES: dict[str, Callable[[Judged], Array]] = {
 def evidence_table(results: Sequence[EvidenceResult | Refused], seed: int = 0) -> str:
     """Return a Markdown table with 95% bootstrap intervals over the inputs, the best first; N/A where refused."""
     measured = [result for result in results if isinstance(result, EvidenceResult)]
+    measured.sort(key=lambda result: (-np.mean(result.first), -np.mean(result.auroc)))
     rows = []
-    for r in sorted(measured, key=lambda r: (-np.mean(r.first), -np.mean(r.auroc))):
-        figures = (r.first, r.first_two, r.auroc)
-        rows.append([r.method, *(interval_text(mean_interval(values, seed)) for values in figures)])
+    for result in measured:
+        figures = (result.first, result.first_two, result.auroc)  # (N,) each
+        rows.append([result.method, *(interval_text(mean_interval(values, seed)) for values in figures)])
     rows += [[result.method, "N/A", "", ""] for result in results if isinstance(result, Refused)]
     return markdown_table(["method", "evidence first ↑", "among the first two ↑", "AUROC ↑"], rows)

@@ -35,7 +35,7 @@ from .options import Protocol
 from .runs import OnProgress, Refused, ResultCache
 from .statistics import Array, Interval, mean_interval
 
-LEVELS = tuple(k / 10 for k in range(1, 10))
+LEVELS = tuple(tenths / 10 for tenths in range(1, 10))
 """Shares of the tokens that are perturbed; figures are means over these levels."""
 
 PUBLISHED_LENGTH = 90
@@ -47,7 +47,7 @@ COUNTS = (1, 2, 3, 6)
 MOST = 6
 """Most words that are deleted."""
 
-REASONS = 3
+MOST_REASONS = 3
 """Most reasons why rows are left out that a report lists."""
 
 CHUNK = 64
@@ -161,20 +161,17 @@ def run_methods(
         on_progress: Called with the method, the texts that are done and all texts; None for nothing.
     """
     labels = checked_labels(explainer.task_model, examples)
-    results_depend_on = [[e.text for e in examples], labels, protocol, seed]
+    texts = [example.text for example in examples]
+    results_depend_on = [texts, labels, protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
-    answers = lru_cache(lambda: Answers.of(explainer, encode(explainer, [e.text for e in examples], protocol)))
+    # The texts are answered once, and not at all where the results of all methods are in the folder.
+    answers = lru_cache(lambda: Answers.of(explainer, encode(explainer, texts, protocol)))
 
     def measure_method(method: Method) -> Faithfulness | Refused:
         """Explain the texts by a method, and measure it; return its refusal if it does not work on the model."""
-        attributions: list[Attribution] = []
         encodings = answers().masked.encodings
         try:
-            for start in range(0, len(encodings), CHUNK):
-                explained = explainer(list(encodings[start : start + CHUNK]), method=method, token_predictions=False)
-                attributions += explained
-                if on_progress is not None and len(attributions) < len(encodings):
-                    on_progress(method.spec, len(attributions), len(encodings))
+            attributions = _attributions_by(explainer, method, encodings, on_progress)
             return measure(method.spec, answers(), attributions, labels, protocol=protocol, seed=seed)
         except refusals as error:
             return Refused(method.spec, str(error))
@@ -184,6 +181,19 @@ def run_methods(
         if on_progress is not None:
             on_progress(method.spec, len(examples), len(examples))
         yield result
+
+
+def _attributions_by(
+    explainer: Explainer, method: Method, encodings: Sequence[Encoding], on_progress: OnProgress | None
+) -> list[Attribution]:
+    """Explain texts by a method; the step that ends them all is reported by the caller, after the measurement."""
+    attributions: list[Attribution] = []
+    for start in range(0, len(encodings), CHUNK):
+        chunk = list(encodings[start : start + CHUNK])
+        attributions += explainer(chunk, method=method, token_predictions=False)
+        if on_progress is not None and len(attributions) < len(encodings):
+            on_progress(method.spec, len(attributions), len(encodings))
+    return attributions
 
 
 def encode(explainer: Explainer, texts: Sequence[Text], protocol: Protocol) -> list[Encoding]:
@@ -203,15 +213,19 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
 
     Args:
         explainer: The model.
-        examples: The labelled texts.
+        examples: The labelled texts; `Examples` of a table know the rows that are left out.
         protocol: As in `evaluate`.
+
+    Returns:
+        The counts, by the names that a report gives them; none of what did not happen.
     """
-    cut = sum(bool(e.notes) for e in encode(explainer, [example.text for example in examples], protocol))
+    encodings = encode(explainer, [example.text for example in examples], protocol)
+    truncated = sum(bool(encoding.notes) for encoding in encodings)  # an encoding has a note where it is truncated
     counts: dict[str, Any] = {"texts": len(examples)}
-    if cut:
-        counts["of which cut"] = cut
+    if truncated:
+        counts["of which cut"] = truncated
     if left_out := getattr(examples, "left_out", {}):
-        reasons = [f"{reason} ({count})" for reason, count in Counter(left_out.values()).most_common(REASONS)]
+        reasons = [f"{reason} ({count})" for reason, count in Counter(left_out.values()).most_common(MOST_REASONS)]
         counts["rows left out"] = f"{len(left_out)}, {'; '.join(reasons)}"
     return counts
 
@@ -249,18 +263,25 @@ def measure_attributions(
 
 
 class Answers(NamedTuple):
-    """A model's answers to texts without some of their tokens, which all methods share: each is asked once."""
+    """A model's answers to texts without some of their tokens, which all methods share: each is computed once.
 
-    masked: TextAnswers  # without masked tokens, or deleted ones where masks are not used
-    deleted: TextAnswers  # without deleted ones
+    Attributes:
+        masked: The answers where tokens are masked in place; the same as `deleted` for models that read no masks.
+        deleted: The answers where tokens are deleted.
+    """
+
+    masked: TextAnswers
+    deleted: TextAnswers
 
     @classmethod
     def of(cls, explainer: Explainer, encodings: Sequence[Encoding]) -> "Answers":
-        """Return the answers to texts; what is predicted of the whole ones is measured."""
+        """Return the answers to texts; measured is the label, or value, that is predicted of the whole text."""
         model = explainer.task_model
-        predicted = explainer(list(encodings), method="random", token_predictions=False)
-        deleted = TextAnswers(model, encodings, predicted)
-        return cls(TextAnswers(model, encodings, predicted, masked=True) if masks(model) else deleted, deleted)
+        predictions = explainer(list(encodings), method=RANDOM, token_predictions=False)
+        deleted = TextAnswers(model, encodings, predictions)
+        if not masks(model):
+            return cls(masked=deleted, deleted=deleted)
+        return cls(TextAnswers(model, encodings, predictions, masked=True), deleted)
 
 
 def measure(
@@ -274,8 +295,9 @@ def measure(
 ) -> Faithfulness:
     """Perturb texts by scores and measure how the model's answers change.
 
-    The drop of a text is p(predicted label | text) - p(predicted label | text without its top tokens), for regression
-    the change of the output's size.
+    At each of the `LEVELS` the tokens of the highest scores are taken out, for AOPC, or all other tokens, for
+    sufficiency. The drop of a text is p(predicted label | text) - p(predicted label | perturbed text), for regression
+    the size of the output's change.
 
     Args:
         method: The name of the result.
@@ -287,26 +309,23 @@ def measure(
     """
     regression = answers.masked.model.task.outputs.kind == "value"
     whole = _values_without(answers.masked, [TextRemoval(text, ()) for text in range(len(attributions))])  # (N, C)
-    drops, kept_drops, outputs = [], [], []  # (N,) for each level
+    drops_by_level: list[Array] = []  # (N,) each, without the top tokens
+    kept_drops_by_level: list[Array] = []  # (N,) each, with the top tokens alone
+    outputs_by_level: list[Array] = []  # (N,) each, without the top tokens
     for level in LEVELS:
-        top_removed: list[TextRemoval] = []
-        rest_removed: list[TextRemoval] = []
-        for text, attribution in enumerate(attributions):
-            top, rest = split(answers.masked.encodings[text], attribution.scores, level, protocol)
-            top_removed.append(TextRemoval(text, tuple(sorted(top))))
-            rest_removed.append(TextRemoval(text, tuple(sorted(rest))))
-        values = _values_without(answers.masked, top_removed)  # (N, C)
-        drops.append(_drop_to(values, whole, regression=regression))
-        outputs.append(_outputs_of(values, regression=regression))
-        values = _values_without(answers.masked, rest_removed)  # (N, C)
-        kept_drops.append(_drop_to(values, whole, regression=regression))
-    drop, kept_drop = np.stack(drops, 1), np.stack(kept_drops, 1)  # (N, 9) each
+        removals = _removals_at(level, answers.masked.encodings, attributions, protocol)
+        without_top = _values_without(answers.masked, removals.top)  # (N, C)
+        top_alone = _values_without(answers.masked, removals.rest)  # (N, C)
+        drops_by_level.append(_drop_to(without_top, whole, regression=regression))
+        kept_drops_by_level.append(_drop_to(top_alone, whole, regression=regression))
+        outputs_by_level.append(_outputs_of(without_top, regression=regression))
+    drop, kept_drop = np.stack(drops_by_level, 1), np.stack(kept_drops_by_level, 1)  # (N, 9) each
     per_text = drop.mean(1)  # (N,)
     gold = np.asarray(labels, dtype=np.float64)  # (N,); of models with several true labels (N, C)
-    qualities = [quality(column, gold, regression=regression) for column in outputs]
+    qualities = [quality(outputs, gold, regression=regression) for outputs in outputs_by_level]
     intervals = {"aopc": _level_intervals(drop), "sufficiency": _level_intervals(kept_drop)}
     if not regression:
-        intervals["quality"] = _level_intervals(np.stack([hits(column, gold) for column in outputs], 1))
+        intervals["quality"] = _level_intervals(np.stack([hits(outputs, gold) for outputs in outputs_by_level], 1))
     deletions = delete_words(answers.deleted, attributions)
     flippable = None if regression else float(flips_by_some_word(answers.deleted, attributions).mean())
     return Faithfulness(
@@ -332,6 +351,25 @@ def measure(
     )
 
 
+class _Removals(NamedTuple):
+    """What is taken out of each of N texts at a level."""
+
+    top: list[TextRemoval]  # the tokens of the highest scores
+    rest: list[TextRemoval]  # the other tokens that may be perturbed
+
+
+def _removals_at(
+    level: float, encodings: Sequence[Encoding], attributions: Attributed, protocol: Protocol
+) -> _Removals:
+    """Return the tokens of the highest scores of each text at a level, and the other tokens."""
+    removals = _Removals([], [])
+    for text, attribution in enumerate(attributions):
+        top, rest = split(encodings[text], attribution.scores, level, protocol)
+        removals.top.append(TextRemoval(text, tuple(sorted(top))))
+        removals.rest.append(TextRemoval(text, tuple(sorted(rest))))
+    return removals
+
+
 def _level_intervals(figures: Array) -> tuple[tuple[float, float], ...]:
     """Return the 95% interval of each level's mean, of figures of texts at levels (N, 9)."""
     return tuple(student_interval(figures_of_level)[1:] for figures_of_level in figures.T)
@@ -339,6 +377,7 @@ def _level_intervals(figures: Array) -> tuple[tuple[float, float], ...]:
 
 def _values_without(answers: TextAnswers, removals: list[TextRemoval]) -> Array:
     """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
+    # Every answer of a classifier, or regression, has logits: the condition is for the type checker.
     logits = torch.stack([answer.logits for answer in answers(removals) if answer.logits is not None])
     probabilities = answers.model.task.outputs.probabilities(logits)  # (N, C)
     return (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
@@ -350,7 +389,13 @@ def _outputs_of(values: Array, *, regression: bool) -> Array:
 
 
 def _drop_to(values: Array, whole: Array, *, regression: bool) -> Array:
-    """Return how much the probability drops that is predicted of whole texts, or how much a value changes, (N,)."""
+    """Return the drop of the probability of the label that is predicted of each whole text, (N,).
+
+    Args:
+        values: The probabilities for the perturbed texts, (N, C), or the outputs of a regression model, (N, 1).
+        whole: The same for the whole texts.
+        regression: Whether they are outputs of a regression model: then the size of their change is returned.
+    """
     rows, predicted = np.arange(len(whole)), whole.argmax(1)  # (N,) each
     drop: Array = whole[rows, predicted] - values[rows, predicted]  # (N,)
     return np.abs(drop) if regression else drop
@@ -359,7 +404,7 @@ def _drop_to(values: Array, whole: Array, *, regression: bool) -> Array:
 class Deletions(NamedTuple):
     """The model's outputs without the words of the highest scores."""
 
-    flips: Array  # words deleted until the prediction changes, (N,): infinity for over `MOST`
+    flips: Array  # how many words are deleted until the prediction changes, (N,): infinity for more than `MOST`
     falls: Array  # fall of the probability, or value, after each of `COUNTS` words, (N, 4)
 
 
@@ -382,7 +427,7 @@ def delete_words(answers: TextAnswers, attributions: Attributed) -> Deletions:
         by_text.setdefault(removal.text, []).append(answer)
     flips = np.full(len(attributions), np.inf)  # (N,)
     falls = np.zeros((len(attributions), len(COUNTS)))  # (N, 4)
-    for text, answers_of_text in by_text.items():  # without 0, 1, 2... words
+    for text, answers_of_text in by_text.items():  # the answers without 0, 1, 2... words
         original = answers_of_text[0]
         most_deleted = len(answers_of_text) - 1
         flipping = [count for count, answer in enumerate(answers_of_text) if answer.outcome != original.outcome]
@@ -412,24 +457,32 @@ def flips_by_some_word(answers: TextAnswers, attributions: Attributed) -> npt.ND
 
 
 def hits(outputs: Array, gold: Array) -> Array:
-    """Return 1 for each predicted class that is right and 0 for others, (N,); gold is (N,), or (N, C) of several."""
-    of_predicted: Array = gold[np.arange(len(outputs)), outputs.astype(int)] if gold.ndim == 2 else gold == outputs
-    return of_predicted * 1.0
+    """Return 1 for each predicted class that is right and 0 for others, (N,).
+
+    Args:
+        outputs: The predicted classes, (N,).
+        gold: The right classes, (N,); for labels that do not exclude each other a 1 or a 0 for each, (N, C).
+    """
+    if gold.ndim == 1:
+        return (gold == outputs) * 1.0
+    is_right: Array = gold[np.arange(len(outputs)), outputs.astype(int)]  # (N,)
+    return is_right
 
 
 def quality(outputs: Array, gold: Array, *, regression: bool) -> float:
-    """Return the accuracy of outputs, (N,), or their correlation with gold, (N,); (N, C) where several are true.
+    """Return the accuracy of predicted classes, or Pearson's correlation of values with the right ones.
 
     Args:
-        outputs: The predicted classes, or values.
-        gold: The right ones; for labels that do not exclude each other, whether each is right.
+        outputs: The predicted classes, or values, (N,).
+        gold: The right ones, (N,); for labels that do not exclude each other a 1 or a 0 for each, (N, C).
         regression: Whether they are values.
     """
     if not regression:
         return float(hits(outputs, gold).mean())
     from scipy.stats import pearsonr
 
-    varied = np.ptp(outputs) and np.ptp(gold)  # where every text is masked to the same, no correlation is left
+    # Texts that are masked to the same text have one value, and a constant has no correlation.
+    varied = np.ptp(outputs) and np.ptp(gold)
     return float(pearsonr(outputs, gold).statistic) if varied else 0.0  # pyright: ignore[reportAttributeAccessIssue]
 
 
@@ -450,7 +503,7 @@ def split(
     if len(scores) != len(encoding):
         raise DataError(f"{len(scores)} scores for {len(encoding)} tokens")
     if protocol == "published":
-        candidates = np.arange(1, len(encoding))
+        candidates = np.arange(1, len(encoding))  # all but the first token, [CLS]
         count = int(len(encoding) * level)
     else:
         candidates = np.flatnonzero(~np.asarray(encoding.special))
@@ -491,8 +544,12 @@ def worse_than_random(results: Iterable[Faithfulness]) -> dict[str, Interval]:
     baseline = next((result for result in results if result.method.partition(":")[0] == RANDOM), None)
     if baseline is None:
         return {}
-    differences = {result.method: paired_difference(result, baseline) for result in results if result is not baseline}
-    return {method: interval for method, interval in differences.items() if interval[2] < 0}
+    worse: dict[str, Interval] = {}
+    for result in results:
+        difference, low, high = paired_difference(result, baseline)
+        if high < 0:  # `random` itself differs by 0
+            worse[result.method] = difference, low, high
+    return worse
 
 
 def _differences(a: Faithfulness, b: Faithfulness) -> Array:
@@ -503,7 +560,7 @@ def _differences(a: Faithfulness, b: Faithfulness) -> Array:
 
 
 def _classifies_texts(model: TaskModel) -> bool:
-    """Return whether a model answers with labels, or values, that are of the whole input."""
+    """Return whether a model answers with labels, or values, of the whole input and not of its tokens."""
     return model.task.position.pooled and bool(model.task.outputs.labels)
 
 
@@ -521,11 +578,16 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
     if not _classifies_texts(model):
         needs = f"{task.name} needs a model that classifies texts"
         raise UnsupportedModelError(f"{needs}, and {model.name} is for {model.task.name}")
-    has = len(model.task.outputs.labels), "value" if model.task.outputs.kind == "value" else "label"
-    wants = len(task.labels) or 1, "label" if task.labels else "value"
-    if has != wants:
-        answers, needs = ("one value" if each == (1, "value") else f"{each[0]} {each[1]}s" for each in (has, wants))
+    is_value = model.task.outputs.kind == "value"
+    answers = _counted_outputs(len(model.task.outputs.labels), "value" if is_value else "label")
+    needs = _counted_outputs(len(task.labels) or 1, "label" if task.labels else "value")
+    if answers != needs:
         raise UnsupportedModelError(f"{model.name} answers with {answers}, and {task.name} needs {needs}")
+
+
+def _counted_outputs(count: int, kind: str) -> str:
+    """Return the number of a model's outputs with their kind, "label" or "value", in words."""
+    return "one value" if (count, kind) == (1, "value") else f"{count} {kind}s"
 
 
 def checked_labels(model: TaskModel, examples: Sequence[Example]) -> Labels:
@@ -542,21 +604,20 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> Labels:
     """
     outputs = model.task.outputs
     _check_measurable(model, examples)
-    labels = [example.label for example in examples]
     if outputs.kind == "value":
         values = []
-        for index, label in enumerate(labels):
-            if not isinstance(label, int | float):
-                raise DataError(f"example {index} has label {label}; the model answers with a value")
-            values.append(float(label))
+        for index, example in enumerate(examples):
+            if not isinstance(example.label, int | float):
+                raise DataError(f"example {index} has label {example.label}; the model answers with a value")
+            values.append(float(example.label))
         return values
-    marks = _class_marks(examples, list(outputs.labels))
-    if outputs.outcomes == "independent":
+    marks = _class_marks(examples, list(outputs.labels))  # (N, C)
+    if outputs.outcomes == "independent":  # several labels may be true
         return marks
-    for index, row in enumerate(marks):
-        if sum(row) != 1:
-            raise DataError(f"example {index} has labels {labels[index]}; the model answers with one label")
-    return [float(row.index(1)) for row in marks]
+    for index, (marks_of_text, example) in enumerate(zip(marks, examples, strict=True)):
+        if sum(marks_of_text) != 1:
+            raise DataError(f"example {index} has labels {example.label}; the model answers with one label")
+    return [float(marks_of_text.index(1)) for marks_of_text in marks]
 
 
 def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
@@ -584,10 +645,11 @@ def _class_marks(examples: Sequence[Example], class_names: list[str]) -> list[li
     if meanings.count(meanings[0]) < len(meanings):
         raise DataError("the examples are of data whose labels have different meanings: measure on each by itself")
     try:
-        gold_labels = read_gold([e.label for e in examples], ModelLabels.in_order(class_names), meanings[0])
+        labels = [example.label for example in examples]
+        gold_labels = read_gold(labels, ModelLabels.in_order(class_names), meanings[0])
     except InputError as error:
         raise DataError(str(error)) from None
     for index, (gold, example) in enumerate(zip(gold_labels, examples, strict=True)):
-        if not gold and not is_column(example.label):  # a list of labels may be empty
+        if not gold and not is_column(example.label):  # where several labels may be true, none may be
             raise DataError(f"example {index} has no label; the model knows {', '.join(class_names)}")
     return [[float(name in gold) for name in class_names] for gold in gold_labels]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -17,7 +17,7 @@ from ..methods import Method, list_methods, method_named
 from ..results.units.characters import shortened
 from .datasets import Example
 from .faithfulness import Faithfulness, encode, run_methods
-from .report import flips_table, looks_of, markdown_table, panel_figure, report, save_figure
+from .report import Look, flips_table, looks_of, markdown_table, panel_figure, report, save_figure
 from .runs import OnProgress, Refused, ResultCache
 from .timing import environment, in_turn, ratio, ratios
 
@@ -34,6 +34,7 @@ FEW_ROUNDS = 3
 """Counted rounds of a method that takes more than `LONG` forward passes."""
 
 LONG = 20.0
+"""The forward passes from which on a method is timed in `FEW_ROUNDS`."""
 
 REPEATS = 5
 """Plain forward passes in a round; a single one would be too short to time against most methods."""
@@ -53,20 +54,40 @@ NAME = 56
 
 @dataclass(frozen=True)
 class Cost:
-    """The cost of a method relative to a plain forward pass over the same texts."""
+    """The cost of a method relative to a plain forward pass over the same texts.
 
-    passes: float  # its time in forward passes, the median over rounds
-    spread: tuple[float, float]  # the lowest and the highest round
+    Attributes:
+        passes: Its time in forward passes, the median over rounds.
+        spread: The lowest and the highest round, in forward passes.
+        rounds: How many rounds were timed.
+    """
+
+    passes: float
+    spread: tuple[float, float]
     rounds: int
 
 
 @dataclass(frozen=True)
 class Point:
-    """A method at one setting."""
+    """A method at one setting.
 
-    method: str  # its name, with settings that differ from the defaults
-    result: Faithfulness | Refused  # how faithful it is; or the reason why it does not work on the model
-    cost: Cost | None = None  # its cost; None if it does not work on the model
+    Attributes:
+        method: Its name, with settings that differ from the defaults.
+        result: How faithful it is; or the reason why it does not work on the model.
+        cost: Its cost; None if it does not work on the model.
+    """
+
+    method: str
+    result: Faithfulness | Refused
+    cost: Cost | None = None
+
+
+class MeasuredPoint(NamedTuple):
+    """A point whose method works on the model, with what was measured of it."""
+
+    point: Point
+    cost: Cost
+    result: Faithfulness
 
 
 Points = Sequence[Point]
@@ -131,15 +152,21 @@ def run_frontier(
         on_progress: Called with the steps; None for none.
     """
     method_list = methods or frontier_methods(explainer)
-    by_length = sorted(encode(explainer, [e.text for e in examples], "default"), key=len)
-    count = min(TIMED, len(by_length))
-    timed_encodings = [by_length[(2 * i + 1) * len(by_length) // (2 * count)] for i in range(count)]  # evenly spaced
-    what_costs_depend_on = [environment(explainer.task_model.device), [e.ids for e in timed_encodings], rounds]
+    timed_encodings = _timed(encode(explainer, [example.text for example in examples], "default"))
+    timed_ids = [encoding.ids for encoding in timed_encodings]
+    what_costs_depend_on = [environment(explainer.task_model.device), timed_ids, rounds]
     costs = ResultCache[Cost](folder, explainer.task_model, what_costs_depend_on, Cost)
-    refusals = (UnsupportedModelError, MethodError)
-    options: dict[str, Any] = {"folder": folder, "seed": seed, "refusals": refusals, "on_progress": on_progress}
+    results = run_methods(
+        explainer,
+        examples,
+        method_list,
+        folder=folder,
+        seed=seed,
+        refusals=(UnsupportedModelError, MethodError),
+        on_progress=on_progress,
+    )
     points = []
-    for method, result in zip(method_list, run_methods(explainer, examples, method_list, **options), strict=True):
+    for method, result in zip(method_list, results, strict=True):
         if isinstance(result, Refused):
             points.append(Point(method.spec, result))
         else:
@@ -147,6 +174,13 @@ def run_frontier(
             cost = costs.cached(work, f"cost-{method.info.name}", method.settings)
             points.append(Point(method.spec, result, cost))
     return points
+
+
+def _timed(encodings: Sequence[Encoding]) -> list[Encoding]:
+    """Return the texts that costs are measured on: of `TIMED` groups of like length the one in the middle of each."""
+    by_length = sorted(encodings, key=len)
+    count = min(TIMED, len(by_length))
+    return [by_length[(2 * group + 1) * len(by_length) // (2 * count)] for group in range(count)]
 
 
 def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Method, *, rounds: int) -> Cost:
@@ -161,51 +195,66 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
     model = explainer.task_model
     encodings = list(encodings)
     groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
-    model_batches = [model.batch([encodings[i] for i in group], group) for group in groups]
+    model_batches = [model.batch([encodings[index] for index in group], group) for group in groups]
 
     def forward() -> None:
+        """Run plain forward passes over the texts, `REPEATS` times."""
         with torch.inference_mode():
             for _ in range(REPEATS):
                 for batch in model_batches:
                     model.module(**batch.inputs)
 
     functions = {"forward": forward, "method": lambda: explainer(encodings, method=method)}
-    first_times = in_turn(functions, rounds=1, warmup=0)  # the first call also takes the model apart
-    if ratio(first_times["method"], first_times["forward"]) * REPEATS > LONG:
+    first_times = in_turn(functions, rounds=1, warmup=0)  # not counted: the first call also takes the model apart
+    if REPEATS * ratio(first_times["method"], first_times["forward"]) > LONG:
         rounds = min(rounds, FEW_ROUNDS)
     times = in_turn(functions, rounds=rounds, warmup=0)
-    passes = [REPEATS * cost for cost in ratios(times["method"], times["forward"])]
+    passes = [REPEATS * times_longer for times_longer in ratios(times["method"], times["forward"])]
     return Cost(statistics.median(passes), (min(passes), max(passes)), rounds)
 
 
 def frontier(points: Points) -> list[Point]:
     """Return the points with a higher AOPC than every cheaper point, the cheapest first."""
-    best = float("-inf")
+    highest_aopc = float("-inf")
     undominated = []
-    for point, _, result in sorted(measured(points), key=lambda entry: (entry[1].passes, -entry[2].aopc)):
-        if result.aopc > best:
-            best = result.aopc
-            undominated.append(point)
+    for entry in sorted(measured(points), key=lambda entry: (entry.cost.passes, -entry.result.aopc)):
+        if entry.result.aopc > highest_aopc:
+            highest_aopc = entry.result.aopc
+            undominated.append(entry.point)
     return undominated
 
 
-def measured(points: Points) -> list[tuple[Point, Cost, Faithfulness]]:
+def measured(points: Points) -> list[MeasuredPoint]:
     """Return the points that were measured, the cheapest first."""
-    entries = [(p, p.cost, p.result) for p in points if p.cost is not None and isinstance(p.result, Faithfulness)]
-    return sorted(entries, key=lambda entry: entry[1].passes)
+    entries = [
+        MeasuredPoint(point, point.cost, point.result)
+        for point in points
+        if point.cost is not None and isinstance(point.result, Faithfulness)
+    ]
+    return sorted(entries, key=lambda entry: entry.cost.passes)
 
 
 def frontier_table(points: Points) -> str:
     """Return a Markdown table, the cheapest first; the AOPC of points on the frontier is in bold."""
-    best = frontier(points)
+    points_on_frontier = frontier(points)
     columns = ["method", "forward passes", "AOPC ↑", "95% interval", "sufficiency ↓", "95% interval"]
     rows = []
     for point, cost, result in measured(points):
-        aopc = f"**{result.aopc:.3f}**" if point in best else f"{result.aopc:.3f}"
-        figures = [aopc, _interval(result.aopc_interval), f"{result.sufficiency:.3f}"]
-        rows.append([point.method, f"{cost.passes:.3g}", *figures, _interval(result.sufficiency_interval)])
-    refused = [p.result for p in points if isinstance(p.result, Refused)]
-    rows += [[r.method, f"N/A: {r.reason.replace('|', '/')}", "", "", "", ""] for r in refused]
+        aopc = f"{result.aopc:.3f}"
+        rows.append(
+            [
+                point.method,
+                f"{cost.passes:.3g}",
+                f"**{aopc}**" if point in points_on_frontier else aopc,
+                _interval(result.aopc_interval),
+                f"{result.sufficiency:.3f}",
+                _interval(result.sufficiency_interval),
+            ]
+        )
+    for point in points:
+        if isinstance(point.result, Refused):
+            reason = point.result.reason.replace("|", "/")  # which would end the cell
+            rows.append([point.method, f"N/A: {reason}", "", "", "", ""])
     return markdown_table(columns, rows)
 
 
@@ -214,19 +263,10 @@ def frontier_figure(panels: Panels) -> "PlotFigure":
     from matplotlib.ticker import LogLocator
 
     looks = looks_of(point.method for points in panels.values() for point in points)
-    with panel_figure(len(panels), 1) as (figure, grid):
+    with panel_figure(len(panels), 1) as (figure, all_axes):
         figure.set_size_inches(WIDTH, PANEL_HEIGHT * len(panels) + NAME_HEIGHT * sum(map(len, panels.values())))
-        for axes, (title, points) in zip(grid, panels.items(), strict=True):
-            if line := [(cost.passes, result.aopc) for _, cost, result in measured(frontier(points))]:
-                axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
-            for point, cost, result in sorted(measured(points), key=lambda entry: -entry[2].aopc):
-                look, (low, high) = looks[point.method], result.aopc_interval
-                errors = [[result.aopc - low], [high - result.aopc]]
-                name = f"{result.aopc:.3f}  {shortened(point.method, NAME)}"
-                style = {"fmt": look.marker, "color": look.color, "elinewidth": 0.7}
-                axes.errorbar([cost.passes], [result.aopc], errors, **style, label=name)
-            if line:
-                axes.legend(title="AOPC and method", loc="upper center", bbox_to_anchor=(0.45, -0.22), fontsize=8)
+        for axes, (title, points) in zip(all_axes, panels.items(), strict=True):
+            _draw_points(axes, points, looks)
             axes.set(xscale="log", xlabel="cost, forward passes", ylabel="AOPC (95% interval)", title=title)
             axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
             axes.xaxis.set_major_formatter("{x:g}")
@@ -235,16 +275,32 @@ def frontier_figure(panels: Panels) -> "PlotFigure":
     return figure
 
 
+def _draw_points(axes: Any, points: Points, looks: Mapping[str, Look]) -> None:
+    """Draw the points of a panel with their intervals, the line of the frontier, and a legend, the best first."""
+    entries = measured(points)
+    if not entries:
+        return
+    line = [(cost.passes, result.aopc) for _, cost, result in measured(frontier(points))]
+    axes.step(*np.transpose(line), where="post", color="0.6", linewidth=1.2, zorder=0)
+    for point, cost, result in sorted(entries, key=lambda entry: -entry.result.aopc):
+        low, high = result.aopc_interval
+        errors = [[result.aopc - low], [high - result.aopc]]  # matplotlib's: the lengths of the bars, down and up
+        look = looks[point.method]
+        name = f"{result.aopc:.3f}  {shortened(point.method, NAME)}"
+        style = {"fmt": look.marker, "color": look.color, "elinewidth": 0.7}
+        axes.errorbar([cost.passes], [result.aopc], errors, **style, label=name)
+    axes.legend(title="AOPC and method", loc="upper center", bbox_to_anchor=(0.45, -0.22), fontsize=8)
+
+
 def frontier_text(panels: Panels, metadata: MetadataOfPanels) -> str:
     """Return the tables of all panels in Markdown, each with its title and metadata."""
-    text = []
+    paragraphs = []
     for title, points in panels.items():
-        flips = flips_table([result for _, _, result in measured(points)])
-        text.append(f"{title}: {', '.join(f'{key} {value}' for key, value in metadata[title].items())}\n")
-        text.append(frontier_table(points))
-        if flips:
-            text.append(flips)
-    return "\n".join([*text, ""])
+        facts = ", ".join(f"{name} {value}" for name, value in metadata[title].items())
+        paragraphs += [f"{title}: {facts}\n", frontier_table(points)]
+        if flips := flips_table([entry.result for entry in measured(points)]):
+            paragraphs.append(flips)
+    return "\n".join([*paragraphs, ""])
 
 
 def write_frontier(

@@ -11,19 +11,28 @@ from .report import markdown_table
 from .statistics import Interval, interval_text, mean_interval, rank_correlation
 
 FigureColumn = tuple[str, str, int]
-"""Title of a table's column, the figure in it, and its decimal places."""
+"""Title of a table's column, the name of the figure in it, and its decimal places."""
 
 
 @dataclass(frozen=True)
 class RankingResult:
-    """How well a method ranks the units (tokens, words or sources) of N texts."""
+    """How well a method ranks the units (tokens, words or sources) of N texts.
 
-    method: str  # the method, with settings that differ from the defaults
+    Attributes:
+        method: The method, with settings that differ from the defaults.
+        texts: N.
+        means: The mean of each figure over the texts with its 95% interval, by the figure's name.
+        shares: The drop without the first unit as a share of the largest drop, by name.
+        passes: Its cost in forward passes; None for a ranking that reads nothing.
+        per_text: The drop of each text without the first unit, (N,).
+    """
+
+    method: str
     texts: int
-    means: Mapping[str, Interval]  # mean of each figure over the texts with its 95% interval, by name
-    shares: Mapping[str, float]  # drop without the first unit as a share of the largest drop, by name
-    passes: float | str | None  # its cost in forward passes; None for a ranking that reads nothing
-    per_text: tuple[float, ...]  # the drop of each text without the first unit
+    means: Mapping[str, Interval]
+    shares: Mapping[str, float]
+    passes: float | str | None
+    per_text: tuple[float, ...]
 
 
 def agreement(scores: npt.NDArray[np.floating], drops: npt.NDArray[np.floating], prefix: str = "") -> dict[str, float]:
@@ -66,17 +75,18 @@ def summarise_ranking(
         seed: Of the bootstrap.
         weights: How many texts each group has; None for one.
     """
-    counts = np.ones(len(texts)) if weights is None else np.array(weights, np.float64)  # (N,)
+    counts = None if weights is None else np.array(weights, np.float64)  # (N,)
     means = {}
     shares = {}
     for name in dict.fromkeys(chain.from_iterable(texts)):
         values = [figures[name] for figures in texts if name in figures]
-        means[name] = mean_interval(values, seed, None if weights is None else counts)
+        means[name] = mean_interval(values, seed, counts)
         if name.endswith("first"):
             prefix = name.removesuffix("first")
             shares[f"{prefix}nats"] = sum(values) / sum(figures[f"{prefix}best"] for figures in texts)
-    firsts = tuple(figures["first"] for figures in texts)
-    return RankingResult(method, int(counts.sum()), means, shares, passes, firsts)
+    drops_without_first = tuple(figures["first"] for figures in texts)
+    text_count = len(texts) if weights is None else sum(weights)
+    return RankingResult(method, text_count, means, shares, passes, drops_without_first)
 
 
 def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColumn], by: str) -> str:
@@ -85,18 +95,20 @@ def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColu
     Args:
         results: Leave-one-out, and the others.
         columns: Heading, name and number of digits of each figure.
-        by: The name of the figure by which they are ordered.
+        by: The name of the figure by whose mean they are ordered, the highest first.
     """
     leave_one_out = results[0]
     ranked = sorted(results[1:], key=lambda r: -r.means[by][0])
-
-    def cell(result: RankingResult, figure: str, digits: int) -> str:
-        if figure in result.shares:
-            return f"{result.shares[figure]:.{digits}f}"
-        return interval_text(result.means[figure], digits) if figure in result.means else ""
-
     rows = []
-    for r in (leave_one_out, *ranked):
-        passes = f"{r.passes:.3g}" if isinstance(r.passes, float) else r.passes or ""
-        rows.append([r.method, passes, *(cell(r, figure, digits) for _, figure, digits in columns)])
+    for result in (leave_one_out, *ranked):
+        passes = f"{result.passes:.3g}" if isinstance(result.passes, float) else result.passes or ""
+        figures = [_figure_cell(result, name, digits) for _, name, digits in columns]
+        rows.append([result.method, passes, *figures])
     return markdown_table(["method", "passes", *(title for title, _, _ in columns)], rows)
+
+
+def _figure_cell(result: RankingResult, name: str, digits: int) -> str:
+    """Return a share, or a mean with its interval, as a cell of a table; an empty one if it was not measured."""
+    if name in result.shares:
+        return f"{result.shares[name]:.{digits}f}"
+    return interval_text(result.means[name], digits) if name in result.means else ""

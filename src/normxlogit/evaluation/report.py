@@ -3,8 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -28,11 +29,16 @@ SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#00
 """Colours of Okabe and Ito (2008), safe for colour-blind readers; after the last, the next of `LINES` is used."""
 
 LINES = ("-", "--", ":", "-.")
+"""Matplotlib's line styles: one for all methods of a round of colours."""
+
 MARKERS = "os^vDP*X<>hp"
+"""Matplotlib's markers, which tell the settings of a method apart."""
 
 TOKENS_LEFT_OUT = "tokens left out, % (highest scores first)"
+"""What the horizontal axis of a curve has."""
+
 TOKENS_KEPT = "tokens kept, % (highest scores)"
-"""What the horizontal axis of a curve has; that of sufficiency has the tokens that are kept."""
+"""What the horizontal axis of the curve of sufficiency has."""
 
 FORMATS = (".svg", ".pdf", ".png")
 """The file formats of a figure."""
@@ -44,22 +50,26 @@ def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str
     return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
 
 
-def report(metadata: Metadata, table: str, folder: Path | None = None, name: str = "results", **state: Any) -> str:
+def report(metadata: Metadata, table: str, folder: Path | None = None, file_name: str = "results", **state: Any) -> str:
     """Return a report in Markdown: a line of metadata, and tables.
 
     Args:
         metadata: What was measured on, by name.
         table: Tables in Markdown.
         folder: Where the report is written, as Markdown and JSON, and its tables as LaTeX; None for nowhere.
-        name: The name of the files.
+        file_name: The name of the files, without their endings.
         **state: Further contents of the JSON file.
     """
-    text = ", ".join(f"{key}: {value}" for key, value in metadata.items()) + f"\n\n{table}" if metadata else table
+    text = table
+    if metadata:
+        facts = ", ".join(f"{name}: {value}" for name, value in metadata.items())
+        text = f"{facts}\n\n{table}"
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(plain({"metadata": metadata, **state} if metadata else state), folder / f"{name}.json")
-        write_text(text, folder / f"{name}.md")
-        write_text(latex_tables(text), folder / f"{name}.tex")
+        contents = {"metadata": metadata, **state} if metadata else state
+        write_json(plain(contents), folder / f"{file_name}.json")
+        write_text(text, folder / f"{file_name}.md")
+        write_text(latex_tables(text), folder / f"{file_name}.tex")
     return text
 
 
@@ -68,32 +78,37 @@ def faithfulness_table(results: Sequence[Faithfulness | Refused]) -> str:
 
     The p-values are those of Wilcoxon's test on the same texts, corrected for their number (`holm`).
     """
-    ranked = sorted((r for r in results if isinstance(r, Faithfulness)), key=lambda r: -r.aopc)
-    quality = next((r.quality_name for r in ranked), "accuracy")
+    ranked = sorted((result for result in results if isinstance(result, Faithfulness)), key=lambda result: -result.aopc)
+    quality = ranked[0].quality_name if ranked else "accuracy"
     columns = ["method", "AOPC ↑", "95% interval", "sufficiency ↓", f"{quality} ↓", "below the best", "p (Holm)"]
-    p_values = holm([paired_p_value(r, ranked[0]) for r in ranked[1:]])
-    compared = [["", ""]]  # of the best itself
-    compared += [
-        [interval_text(paired_difference(ranked[0], r), 3), f"{p:.2g}"]
-        for r, p in zip(ranked[1:], p_values, strict=True)
-    ]
     rows = []
-    for rank, r in enumerate(ranked):
-        low, high = r.aopc_interval
-        figures = [f"{low:.3f} to {high:.3f}", f"{r.sufficiency:.3f}", f"{r.quality:.3f}"]
-        rows.append([r.method, emphasised(f"{r.aopc:.3f}", rank), *figures, *compared[rank]])
-    rows += [[r.method, "N/A", *[""] * 5] for r in results if isinstance(r, Refused)]
+    for rank, (result, comparison) in enumerate(zip(ranked, _comparison_cells(ranked), strict=True)):
+        low, high = result.aopc_interval
+        figures = [f"{low:.3f} to {high:.3f}", f"{result.sufficiency:.3f}", f"{result.quality:.3f}"]
+        rows.append([result.method, emphasised(f"{result.aopc:.3f}", rank), *figures, *comparison])
+    empty_cells = [""] * (len(columns) - 2)
+    rows += [[result.method, "N/A", *empty_cells] for result in results if isinstance(result, Refused)]
     return markdown_table(columns, rows)
+
+
+def _comparison_cells(ranked: Sequence[Faithfulness]) -> list[list[str]]:
+    """Return for each result how far it is below the best, the first, and the p-value; empty cells of the best."""
+    if not ranked:
+        return []
+    best, *worse = ranked
+    p_values = holm([paired_p_value(result, best) for result in worse])
+    differences = [interval_text(paired_difference(best, result), 3) for result in worse]
+    return [["", ""], *([cell, f"{p:.2g}"] for cell, p in zip(differences, p_values, strict=True))]
 
 
 def comparison_line(results: Sequence[Faithfulness]) -> str:
     """Return a sentence that says what was paired and compared; empty where there is nothing to compare."""
     if len(results) < 2:
         return ""
-    others = "1 comparison" if len(results) == 2 else f"{len(results) - 1} comparisons"
+    comparisons = "1 comparison" if len(results) == 2 else f"{len(results) - 1} comparisons"
     return (
         f"Compared is the AOPC of each of the same {results[0].texts} texts: how far a method is below the best, with "
-        f"the 95% interval by Student's t, and p of a two-sided Wilcoxon signed-rank test, corrected for {others} "
+        f"the 95% interval by Student's t, and p of a two-sided Wilcoxon signed-rank test, corrected for {comparisons} "
         "(Holm).\n"
     )
 
@@ -115,11 +130,10 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
 
     Its last row is the most that one word can change. Of values: by how much they are lower, with the 95% interval.
     """
-    # How many words are deleted from each text until its prediction changes, by method, (N,).
-    measured = _measured(results, "flips")
+    measured = _measured(results, "flips")  # (N,) each
     if not measured:
         return _falls_table(results)
-    measured.sort(key=lambda method_and_flips: [-share for share in _flipped_shares(method_and_flips[1])])
+    measured.sort(key=lambda entry: _flipped_shares(entry.figures), reverse=True)
     rows = []
     for method, flips in measured:
         median = float(np.median(flips))
@@ -131,9 +145,16 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
     return markdown_table(["prediction changed after", *_count_columns(), "median ↓"], rows)
 
 
-def _measured(results: Sequence[Faithfulness], name: str) -> list[tuple[str, Array]]:
-    """Return the figures of that name with their methods, of those that have any."""
-    return [(r.method, np.array(getattr(r, name))) for r in results if getattr(r, name)]
+class _FiguresOfMethod(NamedTuple):
+    """The figures of a method for N texts."""
+
+    method: str
+    figures: Array  # (N,) or (N, 4)
+
+
+def _measured(results: Sequence[Faithfulness], name: Literal["flips", "falls"]) -> list[_FiguresOfMethod]:
+    """Return the figures of that name of each method, of those methods that have any."""
+    return [_FiguresOfMethod(r.method, np.array(getattr(r, name))) for r in results if getattr(r, name)]
 
 
 def _flipped_shares(flips: Array) -> list[float]:
@@ -142,7 +163,7 @@ def _flipped_shares(flips: Array) -> list[float]:
 
 
 def _count_columns() -> list[str]:
-    """Return the columns of `COUNTS` words."""
+    """Return the headings of the columns that tell what happens after `COUNTS` deleted words."""
     return ["1 word ↑", *(f"{count} words ↑" for count in COUNTS[1:])]
 
 
@@ -151,7 +172,7 @@ def _falls_table(results: Sequence[Faithfulness]) -> str:
     measured = _measured(results, "falls")  # (N, 4) each
     if not measured:
         return ""
-    measured.sort(key=lambda entry: -float(entry[1].mean()))
+    measured.sort(key=lambda entry: -float(entry.figures.mean()))
     rows = []
     for method, falls in measured:
         intervals = [mean_interval(column) for column in falls.T]
@@ -161,15 +182,23 @@ def _falls_table(results: Sequence[Faithfulness]) -> str:
 
 @contextmanager
 def panel_figure(panels: int, across: int) -> "Iterator[tuple[PlotFigure, list[Any]]]":
-    """Make a figure of several panels, and draw inside the block in the style of all plots."""
+    """Make a figure of several panels, which is drawn inside the block, in the style of all plots.
+
+    Args:
+        panels: How many panels there are.
+        across: How many stand side by side at most.
+
+    Yields:
+        The figure, and the axes of each panel.
+    """
     from ..plots.figure import PlotFigure, plain_text, plot_style
 
     columns = min(panels, across)
-    rows = -(-panels // columns)
+    rows = ceil(panels / columns)
     with plot_style():
         figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)
         grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-        for axes in grid[panels:]:
+        for axes in grid[panels:]:  # the last row may be longer than its panels
             axes.remove()
         yield figure, grid[:panels]
         plain_text(figure)
@@ -188,18 +217,24 @@ class Look(NamedTuple):
     """How a method is drawn."""
 
     color: str
-    line: str
-    marker: str
+    line: str  # the line style, one of `LINES`
+    marker: str  # one of `MARKERS`
 
 
 def looks_of(specs: Iterable[str]) -> dict[str, Look]:
     """Return how methods are drawn: one colour and line for a method in all figures, a marker for its settings.
 
+    A method has its colour by its place among all methods. Where there are more methods than colours, the next round of
+    colours begins with another line and another marker.
+
     Args:
         specs: Methods with the settings that differ from the defaults.
+
+    Returns:
+        The look of each, by the method with its settings.
     """
     places = {info.name: place for place, info in enumerate(list_methods())}
-    settings_seen: Counter[str] = Counter()
+    settings_seen: Counter[str] = Counter()  # by the name of the method
     looks = {}
     for spec in dict.fromkeys(specs):
         name = spec.partition(":")[0]
@@ -213,7 +248,7 @@ def looks_of(specs: Iterable[str]) -> dict[str, Look]:
 
 
 def _y_label(curve: str, *, is_regression: bool) -> str:
-    """Return what the vertical axis of a curve has."""
+    """Return the label of the vertical axis of a curve, "aopc", "sufficiency" or "quality"."""
     if curve == "quality":
         return "Pearson's correlation" if is_regression else "accuracy"
     return "change of the value" if is_regression else "drop of the predicted label's probability"
@@ -228,7 +263,7 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
     """
     looks = looks_of(result.method for results in panels.values() for result in results)
     x_label = TOKENS_KEPT if curve == "sufficiency" else TOKENS_LEFT_OUT
-    lines = {}  # of methods, for the legend
+    lines = {}  # of methods in any panel, for the one legend
     with panel_figure(len(panels), 3) as (figure, all_axes):
         for axes, (title, results) in zip(all_axes, panels.items(), strict=True):
             for result in results:
@@ -241,10 +276,10 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
 
 
 def _draw_curve(axes: Any, result: Faithfulness, curve: str, look: Look) -> Any:
-    """Draw a curve of a method with its intervals, if there are any; return its line."""
+    """Draw a curve of a method with its 95% intervals, if there are any; return its line."""
     percents = [100 * level for level in result.levels]
     style = {"linestyle": look.line, "color": look.color, "marker": look.marker, "markersize": 3}
-    (line,) = axes.plot(percents, result.curves[curve], **style)
+    (line,) = axes.plot(percents, result.curves[curve], **style)  # matplotlib returns a list of the lines
     if curve in result.curve_intervals:
         low, high = zip(*result.curve_intervals[curve], strict=True)
         axes.fill_between(percents, low, high, color=look.color, alpha=0.12, linewidth=0)
@@ -259,20 +294,25 @@ def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Ref
         results: What each method reached, or why it was refused.
         metadata: What the report says of the run, such as the data set and the model.
     """
-    by_method = [result if isinstance(result, Faithfulness) else None for result in results]
     measured = [result for result in results if isinstance(result, Faithfulness)]
-    names = [result.method for result in results]
     parts = [faithfulness_table(results), comparison_line(measured), random_lines(measured), flips_table(measured)]
-    below_random = worse_than_random(measured)
-    state: dict[str, Any] = {"results": by_method, "methods": names, "worse_than_random": below_random}
-    text = report(metadata, "\n".join(filter(None, parts)), folder, **state)
-    panels = {str(metadata.get("dataset", "")): measured}
+    text = report(
+        metadata,
+        "\n".join(filter(None, parts)),
+        folder,
+        results=[result if isinstance(result, Faithfulness) else None for result in results],
+        methods=[result.method for result in results],
+        worse_than_random=worse_than_random(measured),
+    )
     if folder is not None:
+        panels = {str(metadata.get("dataset", "")): measured}
         for curve in ("aopc", "quality"):
             save_figure(curves_figure(panels, curve=curve), folder / curve)
     return text
 
 
 def emphasised(text: str, rank: int) -> str:
-    """Return the best of a table in bold, the second best underlined."""
-    return {0: f"**{text}**", 1: f"<u>{text}</u>"}.get(rank, text)
+    """Return a cell of a table: in bold of the best, whose rank is 0, underlined of the second best."""
+    if rank == 0:
+        return f"**{text}**"
+    return f"<u>{text}</u>" if rank == 1 else text

@@ -24,23 +24,38 @@ OnProgress = Callable[[str, int, int], None]
 
 
 class ResultCache(Generic[Stored]):
-    """Results as JSON files in a folder, each written atomically and named by a digest of all that it depends on."""
+    """Results as JSON files in a folder, each written atomically and named by a digest of all that it depends on.
 
-    def __init__(self, folder: Path | None, model: TaskModel, shared: Sequence[Any], form: Any) -> None:
-        self.folder = folder
-        self.checked = check(form)
-        self.shared = [__version__, *([] if folder is None else [identity_of(model).key]), *shared]
+    Args:
+        folder: The folder; None to keep nothing.
+        model: The model, by whose identity results are matched to it.
+        shared: What else all results depend on, as values of JSON.
+        result_type: The type of a result, which is read from a file.
+    """
+
+    def __init__(self, folder: Path | None, model: TaskModel, shared: Sequence[Any], result_type: Any) -> None:
+        self._folder = folder
+        self._checked_result = check(result_type)
+        if folder is not None:  # the identity costs a pass, and reading all weights
+            self._shared = [__version__, identity_of(model).key, *shared]
 
     def cached(self, compute: Callable[[], Stored], name: str, *request: Any) -> Stored:
-        """Return a finished result; compute and store it if there is none."""
-        if self.folder is None:
+        """Return a finished result; compute and store it if there is none.
+
+        Args:
+            compute: Computes the result.
+            name: The beginning of the file's name.
+            *request: What this result depends on beside what all do, as values of JSON.
+        """
+        if self._folder is None:
             return compute()
-        everything = json.dumps([self.shared, name, request], sort_keys=True)
-        path = self.folder / f"{name}-{hashlib.sha256(everything.encode()).hexdigest()[:16]}.json"
+        dependencies = json.dumps([self._shared, name, request], sort_keys=True)
+        digest = hashlib.sha256(dependencies.encode()).hexdigest()[:16]
+        path = self._folder / f"{name}-{digest}.json"
         if path.is_file():
             state = read_json(path)
             with suppress(ValueError):  # a version with other fields wrote it
-                return self.checked(state)
+                return self._checked_result(state)
         result = compute()
         path.parent.mkdir(parents=True, exist_ok=True)
         write_text(json.dumps(plain(result)), path)
@@ -55,18 +70,18 @@ class Refused:
     reason: str
 
 
-def with_progress(what: str, items: Sequence[Item], on_progress: OnProgress | None) -> Iterator[tuple[int, Item]]:
+def with_progress(work: str, items: Sequence[Item], on_progress: OnProgress | None) -> Iterator[tuple[int, Item]]:
     """Yield items with their numbers; an item is reported as done when the next one is requested.
 
     Args:
-        what: What is done, as the first argument of `on_progress`.
+        work: The name of the work, the first argument of `on_progress`.
         items: The items.
         on_progress: Called with that, how many items are done and how many there are; None for nothing.
     """
     for number, item in enumerate(items):
         yield number, item
         if on_progress is not None:
-            on_progress(what, number + 1, len(items))
+            on_progress(work, number + 1, len(items))
 
 
 def under(title: str, on_progress: OnProgress | None) -> OnProgress | None:

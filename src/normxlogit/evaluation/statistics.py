@@ -16,17 +16,18 @@ Array = npt.NDArray[np.float64]
 
 
 def mean_interval(values: Sequence[float] | Array, seed: int = 0, weights: Array | None = None) -> Interval:
-    """Return a mean of values, (N,), or of sums of `weights` values each, with its 95% bootstrap interval.
+    """Return a mean with its 95% bootstrap interval.
 
     Args:
-        values: (N,) values.
+        values: The values, (N,); with `weights` the sums of values that are drawn together.
         seed: Of the bootstrap.
-        weights: How many values are summed in each; None for one.
+        weights: How many values each sum has, (N,); None for one.
     """
     sums = np.asarray(values, np.float64)  # (N,)
     counts = np.ones_like(sums) if weights is None else np.asarray(weights, np.float64)  # (N,)
 
     def ratio(sums: Array, counts: Array, axis: int = -1) -> Array:
+        """Return the mean of the values of sums, also of all resamples at once."""
         return sums.sum(axis) / counts.sum(axis)
 
     return bootstrap_interval(ratio, (sums, counts), seed, paired=True)
@@ -37,7 +38,8 @@ def bootstrap_interval(
 ) -> Interval:
     """Return a measure of samples, (..., N) each, with its 95% bootstrap interval (percentiles of 2,000 resamples).
 
-    The last axis is resampled, of each sample by itself; with `paired=True` together.
+    The last axis is resampled, of each sample by itself; with `paired=True` together. A single value has no interval:
+    both ends are the value.
 
     Args:
         measure: A function of the samples and an axis.
@@ -56,15 +58,17 @@ def bootstrap_interval(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p-values corrected for their number, in their order (Holm, 1979).
+    """Return p-values corrected for their number, in the order in which they are given (Holm, 1979).
+
+    The smallest of M p-values is multiplied by M, the next by M - 1 and so on.
 
     Args:
         p_values: Those of all comparisons that are made, M.
     """
     corrected = [1.0] * len(p_values)
-    largest = 0.0  # a larger p-value does not become the smaller one
-    for place, index in enumerate(np.argsort(p_values).tolist()):
-        largest = max(largest, (len(p_values) - place) * p_values[index])
+    largest = 0.0  # so far: a larger p-value is not corrected to less than a smaller one
+    for rank, index in enumerate(np.argsort(p_values).tolist()):
+        largest = max(largest, (len(p_values) - rank) * p_values[index])
         corrected[index] = min(1.0, largest)
     return corrected
 

@@ -16,7 +16,12 @@ from ..compat import synchronise
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of one candidate, one entry for each round."""
+    """The times of one candidate.
+
+    Attributes:
+        name: Its name.
+        seconds: How long it took in each round, (R,).
+    """
 
     name: str
     seconds: tuple[float, ...]
@@ -28,7 +33,7 @@ class Timing:
 
 
 def in_turn(
-    sides: Mapping[str, Callable[[], Any]],
+    functions: Mapping[str, Callable[[], Any]],
     *,
     rounds: int = 15,
     warmup: int = 2,
@@ -37,20 +42,23 @@ def in_turn(
     """Time several functions, one call of each in every round, in an order that is reversed from round to round.
 
     Args:
-        sides: The functions, by name.
+        functions: The functions, by name.
         rounds: How often each is timed.
         warmup: Rounds before those that are timed.
         on_round: Called before each round with its number, counted from 1, and the number of all.
+
+    Returns:
+        The times of each function, by its name.
     """
-    names = list(sides)
+    names = list(functions)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for round_index in range(warmup + rounds):
         if on_round is not None:
             on_round(round_index + 1, warmup + rounds)
         for name in names if round_index % 2 == 0 else reversed(names):
-            synchronise()
+            synchronise()  # an accelerator runs its kernels after the call that starts them has returned
             start = time.perf_counter()
-            sides[name]()
+            functions[name]()
             synchronise()
             if round_index >= warmup:
                 seconds[name].append(time.perf_counter() - start)
@@ -58,12 +66,12 @@ def in_turn(
 
 
 def ratios(timing: Timing, base: Timing) -> tuple[float, ...]:
-    """Return the ratio of two candidates' times in each round."""
+    """Return the ratio of two candidates' times in each round, (R,)."""
     return tuple(a / b for a, b in zip(timing.seconds, base.seconds, strict=True))
 
 
 def ratio(timing: Timing, base: Timing) -> float:
-    """Return the median of `ratios`."""
+    """Return the ratio of two candidates' times, the median over rounds."""
     return statistics.median(ratios(timing, base))
 
 

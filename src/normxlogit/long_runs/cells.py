@@ -20,7 +20,8 @@ def text_of(value: Any, column: str | None) -> str:
             raise InputError(f"no text: column {column!r} is null")
         raise InputError(f"not text: column {column!r} holds {str(value)[:80]!r}")
     try:
-        return value.decode("utf-8") if isinstance(value, bytes) else value.encode("utf-8").decode("utf-8")
+        # A text with surrogates, such as a cell of CSV that is not UTF-8, cannot be encoded.
+        return (value if isinstance(value, bytes) else value.encode("utf-8")).decode("utf-8")
     except UnicodeError as error:
         start: int = error.start  # type: ignore[attr-defined]
         raise InputError(f"not text: column {column!r} is not UTF-8, at {start}: half a character") from None

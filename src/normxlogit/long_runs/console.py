@@ -44,7 +44,11 @@ def write_report(markdown: str) -> None:
 
 
 def check_folder(output: Path | None) -> None:
-    """Refuse a folder that results cannot be written to, before any work, without creating it."""
+    """Refuse a folder that results cannot be written to, before any work, without creating it.
+
+    Raises:
+        InputError: If it, or what it would be created in, is a file or cannot be written to.
+    """
     if output is None:
         return
     existing = next((path for path in (output, *output.parents) if path.exists()), Path("."))
@@ -64,12 +68,13 @@ def progress(pieces_of_work: int) -> Iterator[Callable[[str, int, int], None]]:
     from ..pipeline.progress import progress_bar
 
     with progress_bar(pieces_of_work, True, "starting") as update:
-        finished = 0
+        finished_pieces = 0
 
         def on_progress(name: str, finished_items: int, items: int) -> None:
-            nonlocal finished
-            update(completed=finished + finished_items / items, description=name)
+            """Show the finished share of a piece of work."""
+            nonlocal finished_pieces
+            update(completed=finished_pieces + finished_items / items, description=name)
             if finished_items >= items:
-                finished += 1
+                finished_pieces += 1
 
         yield on_progress

@@ -10,17 +10,22 @@ import numpy.typing as npt
 from ..errors import optional_module
 
 NORMAL = 1.96
-"""Standard errors of an interval of many values."""
+"""How many standard errors a 95% interval reaches to either side by the normal distribution."""
 
 
 def quantile(counts: Any) -> Any:
-    """Return how many standard errors the interval of a mean of `counts` values reaches, by Student's t.
+    """Return how many standard errors the interval of a mean reaches to either side, by Student's t.
+
+    It has `counts` - 1 degrees of freedom.
 
     Args:
-        counts: A number, or an array of numbers, of 2 or more.
+        counts: How many values the mean is of, 2 or more; a number, or an array of numbers.
+
+    Raises:
+        DataError: If SciPy is not installed.
     """
-    student = optional_module("scipy.stats", "intervals need SciPy: pip install 'normxlogit[scale]'").t
-    return student.ppf(0.975, counts - 1)
+    statistics = optional_module("scipy.stats", "intervals need SciPy: pip install 'normxlogit[scale]'")
+    return statistics.t.ppf(0.975, counts - 1)
 
 
 def student_interval(values: Sequence[float] | npt.NDArray[np.float64]) -> tuple[float, float, float]:
@@ -43,5 +48,5 @@ def wilson_interval(rate: float, count: int) -> tuple[float, float]:
     """
     middle = rate + NORMAL**2 / (2 * count)
     half_width = NORMAL * sqrt(rate * (1 - rate) / count + NORMAL**2 / (4 * count**2))
-    low, high = ((middle + side * half_width) / (1 + NORMAL**2 / count) for side in (-1, 1))
-    return max(0.0, low), min(1.0, high)
+    scale = 1 + NORMAL**2 / count
+    return max(0.0, (middle - half_width) / scale), min(1.0, (middle + half_width) / scale)

@@ -18,6 +18,9 @@ from ..model.task_model import TaskModel
 from ..parts.proofs import rounding_of
 from .identity import PROBED, Identity
 
+INPUT_SETTINGS = ("model_max_length", "truncation_side", "chat_template", "special_tokens_map", "do_lower_case")
+"""The attributes of a tokenizer that decide what the model reads."""
+
 DEVICE_TOLERANCE = 1e-3
 """Largest difference between one model's float32 logits on two devices, relative to the largest logit."""
 
@@ -34,42 +37,49 @@ def identity_of(model: TaskModel) -> Identity:
     digest = hashlib.blake2b(digest_size=16)
     for chunk in _weight_bytes(unwrapped(model.caller_model)):
         digest.update(chunk)
-    digest.update(json.dumps(_reading_settings(model), sort_keys=True, default=str).encode())
-    backend = getattr(model.tokenizer, "_tokenizer", None)
-    if backend is not None:
-        untruncated = type(backend).from_str(backend.to_str())
-        untruncated.no_truncation()
-        untruncated.no_padding()
-        digest.update(untruncated.to_str().encode())
-    elif hasattr(model.tokenizer, "get_vocab"):
-        digest.update(repr(sorted(model.tokenizer.get_vocab().items())).encode())
+    digest.update(json.dumps(_input_settings(model), sort_keys=True, default=str).encode())
+    digest.update(_tokenizer_text(model.tokenizer).encode())
     return Identity(digest.hexdigest(), *_probe_logits(model))
+
+
+def _tokenizer_text(tokenizer: Any) -> str:
+    """Return what a tokenizer does as text, or its vocabulary if it is a slow one; nothing of what is no tokenizer."""
+    backend = getattr(tokenizer, "_tokenizer", None)  # of a fast tokenizer, the one of the library tokenizers
+    if backend is not None:
+        copy = type(backend).from_str(backend.to_str())
+        copy.no_truncation()  # which the last call of the tokenizer set, and so padding
+        copy.no_padding()
+        return str(copy.to_str())
+    return repr(sorted(tokenizer.get_vocab().items())) if hasattr(tokenizer, "get_vocab") else ""
 
 
 @full_float32()
 def _probe_logits(model: TaskModel) -> tuple[tuple[float, ...], float]:
-    """Return some logits for the task's example input, and their tolerance for rounding."""
+    """Return at most `PROBED` logits for the task's example input, evenly spaced, and their tolerance for rounding.
+
+    There are none of a model that cannot read the example: the reason is raised when the model is used.
+    """
     try:
         encodings = model.task.encode(model, [model.task.example_input(model)])[0]
         with torch.inference_mode():
             logits = model.run(model.batch(encodings)).logits
-    except NormXLogitError:  # such as a model with other inputs; the reason is raised when it is used
+    except NormXLogitError:
         return (), 0.0
     values = logits.detach().flatten().float().cpu().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)  # (C,)
     indices = torch.linspace(0, len(values) - 1, min(len(values), PROBED)).round().long()
-    size = max(1.0, values.abs().max().item())
-    return tuple(values[indices].tolist()), size * max(DEVICE_TOLERANCE, rounding_of(logits.dtype))
+    largest = max(1.0, values.abs().max().item())
+    return tuple(values[indices].tolist()), largest * max(DEVICE_TOLERANCE, rounding_of(logits.dtype))
 
 
 def _weight_bytes(model: nn.Module) -> Iterator[bytes | memoryview]:
     """Yield the names and bytes of a model's weights, also offloaded ones, and the modules with backward hooks."""
     for name, value in sorted(model.state_dict().items()):
-        if isinstance(value, Tensor) and value.is_meta:
+        if isinstance(value, Tensor) and value.is_meta:  # accelerate keeps it elsewhere until a pass needs it
             value = _offloaded_weight(model, name)
         yield name.encode()
         yield from _tensor_bytes(value)
     for path, module in model.named_modules():
-        if module._backward_hooks or module._backward_pre_hooks:  # an answer does not show what they do
+        if module._backward_hooks or module._backward_pre_hooks:  # they change gradients alone, which no logit shows
             yield f"gradients of {path}".encode()
 
 
@@ -78,8 +88,8 @@ def _tensor_bytes(value: Any) -> Iterator[bytes | memoryview]:
     if not isinstance(value, Tensor):
         yield (repr(value) if isinstance(value, bool | int | float | str) else type(value).__qualname__).encode()
         return
-    flatten = getattr(value, "__tensor_flatten__", None)
-    if flatten is not None:  # made of others, such as a quantised one
+    flatten = getattr(value, "__tensor_flatten__", None)  # PyTorch's protocol for subclasses that wrap other tensors
+    if flatten is not None:  # such as a quantised weight of torchao
         names, settings = flatten()
         yield repr(settings).encode()
         for name in names:
@@ -87,7 +97,7 @@ def _tensor_bytes(value: Any) -> Iterator[bytes | memoryview]:
         return
     yield f"{tuple(value.shape)} {value.dtype}".encode()
     dense = value.detach()
-    if dense.is_meta:
+    if dense.is_meta:  # a weight that was not found
         return
     dense = dense.dequantize() if dense.is_quantized else dense
     dense = dense.to_dense() if dense.layout != torch.strided else dense
@@ -96,31 +106,35 @@ def _tensor_bytes(value: Any) -> Iterator[bytes | memoryview]:
 
 
 def _offloaded_weight(model: nn.Module, name: str) -> Any:
-    """Return a weight that accelerate offloaded to memory or disk; None if it cannot be found."""
+    """Return a weight that accelerate offloaded to memory or disk; None if it cannot be found.
+
+    Accelerate's hook, `_hf_hook` of the module with the weight or of one around it, has a `weights_map`: the offloaded
+    weights by their names within its module. Several hooks of one module are the `hooks` of a `SequentialHook`.
+    """
     path = name.split(".")
-    for cut in reversed(range(len(path))):
-        hook = model.get_submodule(".".join(path[:cut])).__dict__.get("_hf_hook")
-        for part in getattr(hook, "hooks", [hook]):
-            weights = getattr(part, "weights_map", None)
-            key = ".".join(path[cut:])
-            if weights is not None and key in weights:
-                return weights[key]
+    for depth in reversed(range(len(path))):  # from the module of the weight to the whole model
+        hook = model.get_submodule(".".join(path[:depth])).__dict__.get("_hf_hook")
+        name_in_module = ".".join(path[depth:])
+        for single_hook in getattr(hook, "hooks", [hook]):
+            weights = getattr(single_hook, "weights_map", None)
+            if weights is not None and name_in_module in weights:
+                return weights[name_in_module]
     return None
 
 
-def _reading_settings(model: TaskModel) -> dict[str, Any]:
+def _input_settings(model: TaskModel) -> dict[str, Any]:
     """Return the settings that results depend on beside the model and the tokenizer's vocabulary."""
-    names = ("model_max_length", "truncation_side", "chat_template", "special_tokens_map", "do_lower_case")
-    parts = ("image_processor", "feature_extractor")
-    readers = [model.tokenizer, *(getattr(model.reader, part, None) for part in parts)]
+    processor_names = ("image_processor", "feature_extractor")
+    # The tokenizer's place may hold the processor of a model that reads no text.
+    processors = [model.tokenizer, *(getattr(model.reader, name, None) for name in processor_names)]
     return {
         "task": model.task.name,
         "labels": list(model.task.outputs.labels),
-        "tokenizer": {name: getattr(model.tokenizer, name, None) for name in names},
+        "tokenizer": {name: getattr(model.tokenizer, name, None) for name in INPUT_SETTINGS},
         "processors": [
-            reader.to_dict() if hasattr(reader, "to_dict") else type(reader).__qualname__
-            for reader in readers
-            if reader is not None and not hasattr(reader, "get_vocab")
+            processor.to_dict() if hasattr(processor, "to_dict") else type(processor).__qualname__
+            for processor in processors
+            if processor is not None and not hasattr(processor, "get_vocab")
         ],
         "pipeline": vars(model.pipeline),
         "forward": [value for value in vars(model.forward).values() if value],  # printed, a tensor with its numbers

@@ -15,8 +15,9 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain, islice
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from ..errors import DataError, optional_module, reason_of
 from ..inputs.label_names import class_names_of
@@ -46,8 +47,10 @@ START_OF_STREAM = 8
 """Bytes of an Arrow file before the stream of its rows."""
 
 MAPPINGS = 'its rows as mappings such as {"text": "..."}'
+"""What an error advises to give instead of a table that cannot be read."""
 
 NO_TEXT = "UTF-16, or no text at all; save it as UTF-8"
+"""The error for a file whose first line has a zero byte, which UTF-8 writes in no text."""
 
 Format = Literal["parquet", "jsonl", "csv", "tsv", "arrow", "text"]
 
@@ -70,15 +73,21 @@ InputRow = Mapping[str, Any] | str
 
 @dataclass(frozen=True)
 class RowBlock:
-    """Some rows of a source."""
+    """N rows of a source.
 
-    columns: Mapping[str, Any]  # the requested columns: Arrow arrays, or lists of Python values where rows may hold any
-    problems: Sequence[str | None]  # why a row cannot be read, None for each that can
-    fraction: float  # share of the source read so far, 0 if that is not known
+    Attributes:
+        columns: The requested columns, (N,) each: Arrow arrays, or lists of Python values where cells may hold any.
+        problems: Why each row cannot be read, (N,); None for one that can.
+        fraction: The share of the source that is read so far, 0 if that is not known.
+    """
+
+    columns: Mapping[str, Any]
+    problems: Sequence[str | None]
+    fraction: float
 
     @classmethod
     def of(cls, table: Any, fraction: float) -> "RowBlock":
-        """Return the rows of an Arrow table."""
+        """Return the rows of an Arrow table, all of which can be read."""
         columns = {name: table[name].combine_chunks() for name in table.column_names}
         return cls(columns, [None] * len(table), fraction)
 
@@ -90,16 +99,27 @@ class RowBlock:
 
 @dataclass(frozen=True)
 class RowSource:
-    """Where rows come from."""
+    """Where rows come from.
 
-    names: Callable[[], list[str]]  # returns the names of the columns; of JSON lines those in the first block
-    blocks: Callable[[Sequence[str]], Iterator[RowBlock]]  # reads some columns of all rows, in their order
-    parts: Sequence[str] = ("rows in memory",)  # the names of what is read, such as files
-    class_names: Callable[[], ClassNames] = dict  # returns the names of classes by their columns, where it has such
+    Attributes:
+        names: Returns the names of the columns; of JSON lines those in the first block.
+        blocks: Yields all rows, block by block and in their order, with the columns of the names that it is given.
+        parts: The names of what is read, such as files, for errors.
+        class_names: Returns the names of classes by their columns; none where the source has no such names.
+    """
+
+    names: Callable[[], list[str]]
+    blocks: Callable[[Sequence[str]], Iterator[RowBlock]]
+    parts: Sequence[str] = ("rows in memory",)
+    class_names: Callable[[], ClassNames] = dict
 
 
 def arrow_module() -> Any:
-    """Import pyarrow."""
+    """Return pyarrow, with the submodules that it does not import itself.
+
+    Raises:
+        DataError: If it is not installed.
+    """
     missing = "tables need pyarrow: pip install 'normxlogit[scale]', or 'normxlogit[eval]' for evaluations"
     for name in ("pyarrow.compute", "pyarrow.parquet"):
         optional_module(name, missing)
@@ -110,20 +130,31 @@ def arrow_module() -> Any:
 
 
 def source_of_file(open_file: Callable[[], Any], name: str, kind: str, size: int = 0) -> RowSource:
-    """Return the source of a file of a table or of lines, which raises `DataError` where it cannot be read."""
+    """Return the source of a file of a table or of lines, which raises `DataError` where it cannot be read.
+
+    Args:
+        open_file: Opens the file for bytes; it is opened anew for each reading.
+        name: Its name, for errors.
+        kind: Its format, one of `Format`.
+        size: Its bytes, by which the share that is read is told; 0 if that is not needed.
+    """
+    opened = partial(_opened, open_file, name, kind, size)
 
     def names() -> list[str]:
-        with _opened(open_file, name, kind, size) as table:
+        """Return the names of the columns."""
+        with opened() as table:
             return table.names()
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        with _opened(open_file, name, kind, size) as table:
+        """Yield some columns of all rows."""
+        with opened() as table:
             if kind != "jsonl":  # rows of JSON may lack a column
                 check_columns(table.names(), columns)
             yield from table.blocks(columns)
 
     def class_names() -> ClassNames:
-        with _opened(open_file, name, kind, size) as table:
+        """Return the names of classes by their columns."""
+        with opened() as table:
             return table.class_names()
 
     return RowSource(names, blocks, [name], class_names)
@@ -131,7 +162,11 @@ def source_of_file(open_file: Callable[[], Any], name: str, kind: str, size: int
 
 @contextmanager
 def _opened(open_file: Callable[[], Any], name: str, kind: str, size: int) -> Iterator[RowSource]:
-    """Open a file, whose blocks can be read once."""
+    """Open a file, and give its source, whose blocks can be read once, inside the block.
+
+    Raises:
+        DataError: If it cannot be opened or read.
+    """
     arrow = arrow_module()
     try:
         with open_file() as file:
@@ -152,21 +187,23 @@ def _source_in_file(file: Any, kind: str, size: int) -> RowSource:
         return _arrow(file, size)
     fraction = (lambda: min(file.tell() / size, 1.0)) if size else lambda: 0.0
     if kind in ("csv", "tsv"):
-        table = _CsvFile(file, kind, fraction)
-        return RowSource(lambda: table.names, table.blocks)
+        csv_file = _CsvFile(file, kind, fraction)
+        return RowSource(lambda: csv_file.names, csv_file.blocks)
     return source_of_rows(rows_of_lines(file, kind, _encoding_of_file(file)), fraction)
 
 
 def _parquet(file: Any) -> RowSource:
+    """Return the source of an open Parquet file."""
     from ..results.storage.columns import parquet_file
 
     reader = parquet_file(file)
 
-    def batches(columns: list[str]) -> Iterator[tuple[Any, float]]:
-        total, rows_read = max(reader.metadata.num_rows, 1), 0
-        for batch in reader.iter_batches(batch_size=BLOCK, columns=columns, use_threads=False):
-            rows_read += batch.num_rows
-            yield batch, rows_read / total
+    def batches(columns: list[str]) -> Iterator[_Batch]:
+        """Yield some columns of all rows."""
+        rows_read = 0
+        for record_batch in reader.iter_batches(batch_size=BLOCK, columns=columns, use_threads=False):
+            rows_read += record_batch.num_rows
+            yield _Batch(record_batch, rows_read / max(reader.metadata.num_rows, 1))
 
     return _source_of_batches(reader.schema_arrow, batches)
 
@@ -174,7 +211,8 @@ def _parquet(file: Any) -> RowSource:
 def _arrow(file: Any, size: int) -> RowSource:
     """Return the source of an Arrow stream of `size` bytes, as `datasets` writes it, or of an Arrow file.
 
-    A file has a stream between its marks and is read as one: its parts are read by Arrow's threads, see `parquet_file`.
+    Arrow's own reader of files would read their parts in its threads, see `parquet_file`. A file holds a stream between
+    its marks, and is read as one.
     """
     arrow = arrow_module()
     is_file = file.read(len(ARROW_FILE)) == ARROW_FILE
@@ -185,22 +223,36 @@ def _arrow(file: Any, size: int) -> RowSource:
     file.seek(START_OF_STREAM if is_file else 0)
     reader = arrow.ipc.open_stream(file)
 
-    def batches(_: list[str]) -> Iterator[tuple[Any, float]]:
-        for batch in reader:
-            yield batch, file.tell() / max(size, 1)
+    def batches(_: list[str]) -> Iterator[_Batch]:
+        """Yield all columns of all rows, as a stream is read whole."""
+        for record_batch in reader:
+            yield _Batch(record_batch, file.tell() / max(size, 1))
 
     return _source_of_batches(reader.schema, batches)
 
 
-def _source_of_batches(schema: Any, batches: Callable[[list[str]], Iterator[tuple[Any, float]]]) -> RowSource:
-    """Return the source of Arrow's batches, each with the share of the source that is read with it."""
+class _Batch(NamedTuple):
+    """Some rows of an Arrow or Parquet file."""
+
+    rows: Any  # a record batch of Arrow
+    fraction: float  # the share of the file that is read with them
+
+
+def _source_of_batches(schema: Any, batches: Callable[[list[str]], Iterator[_Batch]]) -> RowSource:
+    """Return the source of Arrow's batches.
+
+    Args:
+        schema: Arrow's schema of the rows.
+        batches: Yields all rows with at least the columns of the names that it is given.
+    """
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        for batch, fraction in batches(list(columns)):
-            table = arrow_module().Table.from_batches([batch]).select(list(columns))
-            table.validate(full=True)
+        """Yield some columns of all rows."""
+        for batch in batches(list(columns)):
+            table = arrow_module().Table.from_batches([batch.rows]).select(list(columns))
+            table.validate(full=True)  # a damaged file may hold offsets that point outside its memory
             for block in _sliced(table):
-                yield RowBlock.of(block, min(fraction, 1.0))
+                yield RowBlock.of(block, min(batch.fraction, 1.0))
 
     return RowSource(lambda: list(schema.names), blocks, class_names=lambda: class_names_in(schema))
 
@@ -211,7 +263,7 @@ def class_names_in(schema: Any) -> ClassNames:
     try:
         features = json.loads(metadata.get(b"huggingface", b"{}"))["info"]["features"]
         return _class_names(features)
-    except (ValueError, KeyError, TypeError, AttributeError):  # written by something else
+    except (ValueError, KeyError, TypeError, AttributeError):  # another library wrote this entry, in another form
         return {}
 
 
@@ -222,12 +274,16 @@ def class_names_of_dataset(dataset: Any) -> ClassNames:
 
 
 def _class_names(features: Mapping[str, Any]) -> ClassNames:
-    names = {column: class_names_of(feature) for column, feature in features.items()}
-    return {column: of_column for column, of_column in names.items() if of_column}
+    """Return the names of classes by their columns, of those columns whose feature of `datasets` has any."""
+    names_by_column = {column: class_names_of(feature) for column, feature in features.items()}
+    return {column: names for column, names in names_by_column.items() if names}
 
 
 def _sliced(table: Any) -> Iterator[Any]:
-    """Yield a table in blocks; views, which Polars writes and Arrow's `take` does not know, as plain values."""
+    """Yield an Arrow table in blocks of at most `BLOCK` rows.
+
+    Columns of views (`string_view`), which Polars writes and Arrow's `take` does not know, become plain ones.
+    """
     arrow = arrow_module()
     for start in range(0, len(table), BLOCK):
         block = table.slice(start, BLOCK)
@@ -245,16 +301,19 @@ class _CsvFile:
         file: The file of bytes.
         kind: "csv" or "tsv".
         fraction: Returns the share of the file that is read.
+
+    Attributes:
+        names: The names of the columns, which stand in the first line.
     """
 
     def __init__(self, file: Any, kind: str, fraction: Callable[[], float]) -> None:
-        self.fraction = fraction
+        self._fraction = fraction
         # A cell that is not UTF-8 is a problem of its row, not of the file: it holds surrogates.
-        self.lines = io.TextIOWrapper(file, _encoding_of_file(file), "surrogateescape", newline="")
-        self.delimiter = "\t" if kind == "tsv" else self._delimiter()
+        self._lines = io.TextIOWrapper(file, _encoding_of_file(file), "surrogateescape", newline="")
+        self._delimiter = "\t" if kind == "tsv" else self._most_dividing_delimiter()
         # A mark behind the last line: it is a row of its own, or in the last cell where a quote was never closed.
-        self.reader = csv.reader(chain(self.lines, [END_MARK]), delimiter=self.delimiter)
-        (names,) = _next_rows(self.reader, 1)  # at least the mark
+        self._reader = csv.reader(chain(self._lines, [END_MARK]), delimiter=self._delimiter)
+        (names,) = _next_rows(self._reader, 1)  # there is at least the mark
         self.names = names or [""]
         if self.names == [END_MARK]:
             raise ValueError("the file is empty")
@@ -263,12 +322,13 @@ class _CsvFile:
         if self.names[-1].endswith(END_MARK):
             raise DataError(OPEN_QUOTE)
 
-    def _delimiter(self) -> str:
+    def _most_dividing_delimiter(self) -> str:
         """Return the delimiter that divides the line with the names into most cells."""
-        line = self.lines.readline(SAMPLE)
-        self.lines.seek(0)
+        line = self._lines.readline(SAMPLE)
+        self._lines.seek(0)
 
         def cell_count(delimiter: str) -> int:
+            """Return into how many cells a delimiter divides the line."""
             (names,) = _next_rows(csv.reader([line], delimiter=delimiter), 1)
             return len(names)
 
@@ -277,83 +337,116 @@ class _CsvFile:
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Yield some columns of all rows."""
         has_ended = False
-        while rows := _next_rows(self.reader, BLOCK):
-            if self.delimiter == "\t":
+        while rows := _next_rows(self._reader, BLOCK):
+            if self._delimiter == "\t":
                 _check_cells(self.names, rows)
             has_ended = rows[-1] == [END_MARK]
             yield self._block(rows[:-1] if has_ended else rows, columns)
         if not has_ended:
             raise DataError(OPEN_QUOTE)
-        self.lines.detach()  # the file is closed by who opened it
+        self._lines.detach()  # the wrapper would close the file, which who opened it closes
 
     def _block(self, rows: list[list[str]], columns: Sequence[str]) -> RowBlock:
-        """Return some columns of rows: empty ones of an empty line, none of a row with another number of columns."""
+        """Return some columns of rows.
+
+        An empty line is a row of empty cells. A row with another number of cells than columns has a problem, and its
+        cells are None.
+        """
         count = len(self.names)
         problems: list[str | None] = []
-        usable: list[Any] = []
+        whole_rows: list[Any] = []  # each with `count` cells
         for row in rows:
-            is_usable = len(row) in (0, count)
-            problems.append(None if is_usable else f"the row has {len(row)} columns instead of {count}")
-            usable.append(row or [""] * count if is_usable else [None] * count)
-        places = {name: self.names.index(name) for name in columns}
-        values = {name: [row[place] for row in usable] for name, place in places.items()}
-        return RowBlock(values, problems, self.fraction())
+            if len(row) in (0, count):
+                problems.append(None)
+                whole_rows.append(row or [""] * count)
+            else:
+                problems.append(f"the row has {len(row)} columns instead of {count}")
+                whole_rows.append([None] * count)
+        positions = {name: self.names.index(name) for name in columns}
+        values = {name: [row[position] for row in whole_rows] for name, position in positions.items()}
+        return RowBlock(values, problems, self._fraction())
 
 
 def _encoding_of_file(file: Any) -> str:
-    """Return the encoding of a file of bytes, which is set back to its start."""
+    """Return the encoding of a file of bytes by its first ones, and set it back to its start."""
     encoding = encoding_of(file.read(len(UTF16[0])))
     file.seek(0)
     return encoding
 
 
 def _next_rows(reader: Iterator[list[str]], count: int) -> list[list[str]]:
-    """Return up to `count` further rows."""
-    limit = csv.field_size_limit(LONGEST)  # of the whole process
+    """Return up to `count` further rows of a reader of `csv`; cells may have up to `LONGEST` characters."""
+    limit_before = csv.field_size_limit(LONGEST)  # of the whole process, so it is set back
     try:
         return list(islice(reader, count))
     except csv.Error as error:
         raise ValueError(error) from None
     finally:
-        csv.field_size_limit(limit)
+        csv.field_size_limit(limit_before)
 
 
 def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Refuse a tab-separated table with a tab and a line end in a cell: mostly quotes in a table without quoting."""
-    for name, cell in (pair for row in rows for pair in zip(names, row, strict=False)):
+    """Refuse a tab-separated table with a tab and a line end in a cell.
+
+    Such tables are mostly written without quoting, and a quote in a text then joins rows up to the next quote.
+    """
+    for name, cell in chain.from_iterable(zip(names, row, strict=False) for row in rows):
         if "\t" in cell and "\n" in cell:
-            begin = f"a cell of the column {name!r} reaches over several rows, from {cell.splitlines()[0][:40]!r} on"
-            advice = "write it as JSONL, or with the quotes doubled"
-            raise DataError(f"{begin}, as quotes in texts do where a file is written without quoting; {advice}")
+            raise DataError(
+                f"a cell of the column {name!r} reaches over several rows, from {cell.splitlines()[0][:40]!r} on, as "
+                "quotes in texts do where a file is written without quoting; write it as JSONL, or with the quotes "
+                "doubled"
+            )
 
 
 def rows_of_lines(file: Any, kind: str, encoding: str = "utf-8-sig") -> Iterator[InputRow]:
-    """Read lines as rows; empty lines of JSON are skipped, and a JSON array gives a row for each entry."""
+    """Yield the rows of a file of JSON lines, or of a text file, whose lines are texts.
+
+    Empty lines of JSON are skipped, and a JSON array gives a row for each entry.
+
+    Args:
+        file: The file of bytes.
+        kind: "jsonl" or "text".
+        encoding: Its encoding.
+
+    Raises:
+        ValueError: If the file is not text, or is an array that is not JSON.
+    """
     lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="\n")
     for number, line in enumerate(lines):
-        if not number and "\0" in line:
+        if number == 0 and "\0" in line:
             raise ValueError(NO_TEXT)
-        if not number and kind == "jsonl" and line.lstrip().startswith("["):
-            yield from map(_object, _parsed(line + lines.read()))
-        elif kind == "text":
+        if kind == "text":
             yield {"text": line.rstrip("\r\n")}
+        elif number == 0 and line.lstrip().startswith("["):
+            yield from map(_json_row, _parsed_json(line + lines.read()))
         elif line.strip():
-            try:
-                yield _object(_parsed(line))
-            except ValueError as error:
-                yield f"not JSON: {error}"
-    lines.detach()  # the file is closed by who opened it
+            yield _row_of_line(line)
+    lines.detach()  # the wrapper would close the file, which who opened it closes
 
 
-def _parsed(content: str) -> Any:
-    """Return what is written as JSON."""
+def _row_of_line(line: str) -> InputRow:
+    """Return the row of a line of JSON, or why it cannot be read."""
     try:
-        return json.loads(content.encode("utf-8", "surrogateescape"))
+        return _json_row(_parsed_json(line))
+    except ValueError as error:
+        return f"not JSON: {error}"
+
+
+def _parsed_json(content: str) -> Any:
+    """Return what is written as JSON.
+
+    Raises:
+        ValueError: If it is not JSON, or nested too deep.
+    """
+    try:
+        return json.loads(content.encode("utf-8", "surrogateescape"))  # bytes that are not UTF-8 are refused
     except RecursionError as error:
         raise ValueError(error) from None
 
 
-def _object(value: Any) -> InputRow:
+def _json_row(value: Any) -> InputRow:
+    """Return a JSON object as a row; for another value why it is not one."""
     return value if isinstance(value, dict) else "not a JSON object"
 
 
@@ -361,16 +454,24 @@ def _object(value: Any) -> InputRow:
 
 
 def source_of_rows(rows: Iterable[InputRow], fraction: Callable[[], float] = lambda: 0.0) -> RowSource:
-    """Return the source of rows that can be read only once, whose columns are those of the first rows."""
+    """Return the source of rows that can be read only once, whose columns are those of the first `BLOCK` rows.
+
+    Args:
+        rows: The rows, or why they cannot be read.
+        fraction: Returns the share of the source that is read.
+    """
     rows = iter(rows)
-    first = list(islice(rows, BLOCK))  # which may be read again, to look at them
-    names = list(dict.fromkeys(name for row in first if not isinstance(row, str) for name in row))
+    first_rows = list(islice(rows, BLOCK))
+    names = list(dict.fromkeys(chain.from_iterable(row for row in first_rows if not isinstance(row, str))))
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
-        remaining = chain(first, rows)
-        while part := list(islice(remaining, BLOCK)):
-            values = {name: [None if isinstance(row, str) else row.get(name) for row in part] for name in columns}
-            yield RowBlock(values, [row if isinstance(row, str) else None for row in part], fraction())
+        """Yield some columns of all rows."""
+        remaining_rows = chain(first_rows, rows)
+        while rows_of_block := list(islice(remaining_rows, BLOCK)):
+            problems = [row if isinstance(row, str) else None for row in rows_of_block]
+            mappings = [{} if isinstance(row, str) else row for row in rows_of_block]
+            values = {name: [mapping.get(name) for mapping in mappings] for name in columns}
+            yield RowBlock(values, problems, fraction())
 
     return RowSource(lambda: names, blocks)
 
@@ -379,6 +480,7 @@ def source_of_table(table: Any) -> RowSource:
     """Return the source of an Arrow table."""
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        """Yield some columns of all rows."""
         for number, block in enumerate(_sliced(table.select(list(columns))), 1):
             yield RowBlock.of(block, min(number * BLOCK / len(table), 1.0))
 
@@ -386,32 +488,40 @@ def source_of_table(table: Any) -> RowSource:
 
 
 def source_in_memory(inputs: Any) -> RowSource:
-    """Return the source of rows in memory."""
+    """Return the source of rows in memory.
+
+    Args:
+        inputs: A table of pandas, Polars or Arrow, a column, a data set, a mapping of columns, or rows as mappings.
+
+    Raises:
+        DataError: If rows cannot be read from it.
+    """
     arrow, inputs = arrow_module(), collected(inputs)
     if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
         inputs = arrow.table(dict(inputs))
     if to_frame := getattr(inputs, "to_frame", None):  # a column of pandas or Polars
         inputs = to_frame(getattr(inputs, "name", None) or "text")
-    if hasattr(inputs, "__arrow_c_stream__"):
-        return _of_frame(inputs)
+    if hasattr(inputs, "__arrow_c_stream__"):  # Arrow's protocol, which frames of all libraries have
+        return _source_of_frame(inputs)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
         raise DataError(f"cannot read rows from a {type(inputs).__name__}; give a table, or {MAPPINGS}")
-    return replace(source_of_rows(map(_mapping, inputs)), class_names=lambda: class_names_of_dataset(inputs))
+    return replace(source_of_rows(map(_checked_row, inputs)), class_names=lambda: class_names_of_dataset(inputs))
 
 
-def _of_frame(table: Any) -> RowSource:
-    """Return the source of a table; a pandas frame with columns of mixed types is read row by row."""
+def _source_of_frame(table: Any) -> RowSource:
+    """Return the source of a frame; one of pandas with columns of mixed types is read row by row."""
     arrow = arrow_module()
     try:
         return source_of_table(arrow.table(table))
     except (arrow.ArrowException, TypeError, ValueError) as error:
-        if hasattr(table, "notna") and table.columns.is_unique:
+        if hasattr(table, "notna") and table.columns.is_unique:  # of pandas, and rows can be mappings
             return source_of_rows(table.astype(object).where(table.notna(), None).to_dict("records"))
         problem = f"cannot read this {type(table).__name__} as an Arrow table: {reason_of(error)}"
         raise DataError(f"{problem}; give {MAPPINGS}") from None
 
 
-def _mapping(row: Any) -> Mapping[str, Any]:
+def _checked_row(row: Any) -> Mapping[str, Any]:
+    """Return a row, after checking that it is a mapping."""
     if not isinstance(row, Mapping):
         raise DataError(f"cannot read a row of type {type(row).__name__}; give {MAPPINGS}")
     return row
@@ -434,19 +544,27 @@ def rows_of(source: RowSource, columns: Sequence[str]) -> Iterator[dict[str, Any
 
 
 def rows_and_problems(source: RowSource, columns: Sequence[str]) -> Iterator[tuple[str | None, dict[str, Any]]]:
-    """Yield some columns of each row, after the reason why it cannot be read, None for one that can.
+    """Yield for each row the reason why it cannot be read, None for one that can, and some of its columns.
 
     Args:
         source: The rows.
         columns: The names of the columns.
     """
     for block in source.blocks(columns):
-        for problem, *row in zip(block.problems, *map(block.cells, columns), strict=True):
-            yield problem, dict(zip(columns, row, strict=True))
+        for problem, *cells in zip(block.problems, *map(block.cells, columns), strict=True):
+            yield problem, dict(zip(columns, cells, strict=True))
 
 
 def check_columns(names: Iterable[str], requested: Sequence[str]) -> None:
-    """Refuse names of columns that do not exist or exist several times."""
+    """Refuse names of columns that do not exist or exist several times.
+
+    Args:
+        names: The names of the columns of a table.
+        requested: The names that a caller gives.
+
+    Raises:
+        DataError: If one of them is not the name of exactly one column.
+    """
     existing = list(names)
     for name in requested:
         if name not in existing:

@@ -10,10 +10,7 @@ from ..leave_out.removal import Tokens
 from ..results.attribution import Attribution
 from ..results.units.grouping import units_of
 from ..results.units.spans import NamedSpan
-from .result import ModelDifference, Names
-
-BEFORE, AFTER = 0, 1
-"""The places of the two models in every pair."""
+from .result import AFTER, BEFORE, ModelDifference, Names
 
 
 class Aligned(NamedTuple):
@@ -40,7 +37,7 @@ class Aligned(NamedTuple):
         _check_comparable(before, after)
         words, tokens_of = _shared_words(before, after)
         for a, tokens_of_words in zip((before, after), tokens_of, strict=True):
-            tokens_of_words += [_tokens_outside(a, tokens_of_words), tuple(a.answer_units)]
+            tokens_of_words += [_tokens_outside(a, tokens_of_words), tuple(a.answer_units)]  # of the two words below
         whole = "text" if after.completion is None else "prompt"
         words.append(NamedSpan(f"the rest of the {whole}", 0, 0, (), "rest", None))
         words.append(NamedSpan("the answer's earlier words", 0, 0, (), "answer", None))
@@ -65,9 +62,9 @@ class Aligned(NamedTuple):
         before, after = self.both
         scores = np.array(list(map(_scores_of_words, self.both, self.tokens_of)))  # (2 models, U)
         sinks = {*_words_with_sinks(before, self.tokens_of[BEFORE]), *_words_with_sinks(after, self.tokens_of[AFTER])}
-        constants = np.array([_bias_and_sink(before), _bias_and_sink(after)], np.float64)  # (2 models, 2)
+        constants = np.array([_bias_and_sink(before), _bias_and_sink(after)], np.float64)  # (2 models, bias and sink)
         bias, sink = (constants[AFTER] - constants[BEFORE]).astype(np.float32)
-        names = ("method", "settings", "signed", "version", "text", "text_pair", "completion", "quantity")
+        shared_fields = ("method", "settings", "signed", "version", "text", "text_pair", "completion", "quantity")
         return ModelDifference(
             scores=(scores[AFTER] - scores[BEFORE]).astype(np.float32),
             bias=np.array(bias),
@@ -80,7 +77,7 @@ class Aligned(NamedTuple):
             models=models,
             model=" → ".join(models),
             notes=(*(f"before: {note}" for note in before.notes), *(f"after: {note}" for note in after.notes)),
-            **{name: getattr(after, name) for name in names},
+            **{name: getattr(after, name) for name in shared_fields},
             **fields,
         )
 
@@ -104,13 +101,13 @@ def _shared_words(before: Attribution, after: Attribution) -> tuple[list[NamedSp
     tokens_of: tuple[list[Tokens], list[Tokens]] = ([], [])
     for word in sorted([*_words_of(before, BEFORE), *_words_of(after, AFTER)]):
         last = words[-1] if words else None
-        if last is not None and last.sequence == word.sequence and word.start < last.end:
+        if last is not None and last.sequence == word.sequence and word.start < last.end:  # they share characters
             words[-1] = last._replace(end=max(word.end, last.end))
         else:
             words.append(NamedSpan("", word.start, word.end, (), "word", word.sequence))
             for tokens_of_words in tokens_of:
                 tokens_of_words.append(())
-        tokens_of[word.model][-1] += word.tokens
+        tokens_of[word.model][-1] += word.tokens  # of the last word
     return words, tokens_of
 
 
@@ -152,5 +149,5 @@ def _words_with_sinks(a: Attribution, tokens_of_words: Sequence[Tokens]) -> list
 
 
 def _bias_and_sink(a: Attribution) -> tuple[Any, Any]:
-    """Return the bias, and what attention sinks contribute."""
+    """Return the bias, and what attention sinks contribute, 0 where the model has none."""
     return a.bias, 0.0 if a.sink is None else a.sink

@@ -33,25 +33,44 @@ from ..tasks.base import generating_task
 from ..tasks.targets import Choice, index_of
 from ..text.same import word_key
 from .aligned import Aligned
-from .result import ModelDifference, Names
+from .result import AFTER, BEFORE, ModelDifference, Names
 
-Pair = tuple[int, int]
-"""An output of the model before, and the same output of the model after."""
 
-Explained = tuple[list[Attribution], Callable[[Iterable[TextRemoval]], list[Answer]]]
-"""A model's attributions of texts, and a function of its answers to them without some of their tokens."""
+class Pair(NamedTuple):
+    """The indices of an output that both models have."""
+
+    before: int  # in the model before
+    after: int  # in the model after
+
+
+class Explained(NamedTuple):
+    """What one model makes of N texts.
+
+    Attributes:
+        attributions: Its attributions of the texts, (N,).
+        answers_without: Returns its answers to texts without some of their tokens.
+    """
+
+    attributions: list[Attribution]
+    answers_without: Callable[[Iterable[TextRemoval]], list[Answer]]
 
 
 class Side(NamedTuple):
-    """One of two compared models."""
+    """One of two compared models.
+
+    Attributes:
+        explainer: Its explainer, which may be that of the other model as well, see `active`.
+        active: Returns a context in which the explainer's model is this one.
+        name: The name of the model.
+    """
 
     explainer: Explainer
-    active: Callable[[], AbstractContextManager[Any]]  # a context in which the explainer's model is this one
+    active: Callable[[], AbstractContextManager[Any]]
     name: str
 
 
 Sides = tuple[Side, Side]
-"""The models before and after."""
+"""The models before and after, by the indices `BEFORE` and `AFTER`."""
 
 
 def sides_of(before: Any, after: Explainer) -> Sides:
@@ -94,58 +113,84 @@ def explainer_or_context(before: Any) -> Any:
 
 
 class SharedOutputs:
-    """The outputs that two classifiers, or two regressions, share by their names."""
+    """The outputs that two classifiers, or two regressions, share by their names.
+
+    Attributes:
+        pairs: The shared outputs.
+        outcomes: Whether the labels exclude each other, see `TaskOutputs`; the same of both models.
+
+    Raises:
+        UnsupportedModelError: If the models answer in different ways.
+        TargetError: If they share no label.
+    """
 
     def __init__(self, before: TaskModel, after: TaskModel) -> None:
         _check_classifies(before)
         _check_classifies(after)
-        ours, theirs = before.task.outputs, after.task.outputs
-        self.after, self.outcomes = after, ours.outcomes
-        self.binary = len(ours.labels) == len(theirs.labels) == 2
-        if (ours.kind, ours.outcomes) != (theirs.kind, theirs.outcomes):
+        outputs_before, outputs_after = before.task.outputs, after.task.outputs
+        if (outputs_before.kind, outputs_before.outcomes) != (outputs_after.kind, outputs_after.outcomes):
             raise UnsupportedModelError(
                 f"{before.name} and {after.name} answer in different ways: with values, with one of several labels or "
                 "with several at once; compare models of one way"
             )
-        self.pairs = _pairs_of_labels(ours.labels, theirs.labels)
-        if ours.kind == "value" and len(ours.labels) == len(theirs.labels) == 1:
-            self.pairs = [(0, 0)]
+        labels_before, labels_after = outputs_before.labels, outputs_after.labels
+        self.pairs = _pairs_of_labels(labels_before, labels_after)
+        if outputs_after.kind == "value" and len(labels_before) == len(labels_after) == 1:
+            self.pairs = [Pair(0, 0)]  # the only value of either, whatever it is called
         if not self.pairs:
             raise TargetError(
-                f"no label of {before.name} ({', '.join(ours.labels[:8])}) is one of {after.name} "
-                f"({', '.join(theirs.labels[:8])}): name them alike with Explainer(..., labels=[...])"
+                f"no label of {before.name} ({', '.join(labels_before[:8])}) is one of {after.name} "
+                f"({', '.join(labels_after[:8])}): name them alike with Explainer(..., labels=[...])"
             )
-        self._by_output_before = {pair[0]: pair for pair in self.pairs}
-        self._by_output_after = {pair[1]: pair for pair in self.pairs}
+        self.outcomes = outputs_after.outcomes
+        self._model_after = after
+        self._are_binary = len(labels_before) == len(labels_after) == 2
+        self._by_output_before = {pair.before: pair for pair in self.pairs}
+        self._by_output_after = {pair.after: pair for pair in self.pairs}
 
     def pair_of(self, choice: Choice) -> Pair:
-        """Return the output that a caller names, by its name or its index in the model after."""
-        pair = self._by_output_after.get(index_of(self.after.task, choice, self.after.output_count))
+        """Return the output that a caller names, by its name or its index in the model after.
+
+        Raises:
+            TargetError: If the models do not share it.
+        """
+        model = self._model_after
+        pair = self._by_output_after.get(index_of(model.task, choice, model.output_count))
         if pair is None:
-            raise TargetError(f"{choice!r} is a label of {self.after.name} alone")
+            raise TargetError(f"{choice!r} is a label of {model.name} alone")
         return pair
 
     def compared(
         self, before: Prediction, after: Prediction, target: Choice | None = None, contrast: Choice | None = None
     ) -> tuple[Pair, Pair | None]:
-        """Return which label of a text is compared, and which is subtracted: those that the caller named.
+        """Return which label of a text is compared, and which is subtracted: those that the caller names.
 
         Otherwise it is the answer after rather than the one before; of equal answers, and of labels that do not
         exclude each other, the label itself, against the other one where there are two.
+
+        Args:
+            before: The prediction of the model before.
+            after: The prediction of the model after.
+            target: The label that the caller names for comparison.
+            contrast: The label that the caller subtracts.
+
+        Raises:
+            InputError: If no label is named, and neither answer is a label of both models.
         """
         subtracted = None if contrast is None else self.pair_of(contrast)
         if target is not None:
             return self.pair_of(target), subtracted
-        earlier = self._by_output_before.get(before.id)
-        later = self._by_output_after.get(after.id, earlier)
-        if later is None:
+        answer_before = self._by_output_before.get(before.id)
+        answer_after = self._by_output_after.get(after.id, answer_before)
+        if answer_after is None:
             raise InputError(f"neither {before.label!r} nor {after.label!r} is a label of both models: give target=")
         if self.outcomes != "exclusive" or subtracted is not None:
-            return later, subtracted
-        if earlier not in (None, later):
-            return later, earlier
-        others = (pair for pair in self.pairs if pair != later and self.binary)
-        return later, next(others, None)
+            return answer_after, subtracted
+        if answer_before not in (None, answer_after):
+            return answer_after, answer_before
+        if not self._are_binary:
+            return answer_after, None
+        return answer_after, next((pair for pair in self.pairs if pair != answer_after), None)
 
 
 def _check_classifies(model: TaskModel) -> None:
@@ -160,11 +205,18 @@ def _check_classifies(model: TaskModel) -> None:
 
 
 def _pairs_of_labels(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
-    """Return the labels that are of both models by their names; case and the like count where labels differ by it."""
-    first, second = ([word_key(label) for label in labels] for labels in (before, after))
-    if len(set(first)) < len(first) or len(set(second)) < len(second):
-        first, second = list(before), list(after)
-    return [(place, second.index(key)) for place, key in enumerate(first) if first.count(key) == second.count(key) == 1]
+    """Return the labels that both models have by their names, whatever their case.
+
+    Where two labels of one model differ by their case alone, names are compared as they are.
+    """
+    keys_before, keys_after = list(map(word_key, before)), list(map(word_key, after))
+    if len(set(keys_before)) < len(before) or len(set(keys_after)) < len(after):
+        keys_before, keys_after = list(before), list(after)
+    return [
+        Pair(index, keys_after.index(key))
+        for index, key in enumerate(keys_before)
+        if keys_before.count(key) == keys_after.count(key) == 1
+    ]
 
 
 def compare(
@@ -221,34 +273,41 @@ class Compared:
 
     Args:
         sides: The models, before and after.
-        explained: What each of them made of the texts.
+        explained: What each of them made of the texts, before and after.
         outputs: The labels that they share; None of completions.
+
+    Attributes:
+        aligned: The attributions of each text by both models, aligned by its words.
     """
 
     def __init__(self, sides: Sides, explained: Sequence[Explained], outputs: SharedOutputs | None) -> None:
-        self.sides, self.explained, self.outputs = sides, explained, outputs
-        (before, _), (after, _) = explained
-        self.aligned = [Aligned.of(*both) for both in zip(before, after, strict=True)]
+        self._sides, self._explained, self._outputs = sides, explained, outputs
+        attributions = zip(explained[BEFORE].attributions, explained[AFTER].attributions, strict=True)
+        self.aligned = [Aligned.of(*attributions_of_text) for attributions_of_text in attributions]
 
     def answers_without(self, removals: Sequence[TextRemoval]) -> list[tuple[Answer, Answer]]:
-        """Return the answers of both models without some words of texts."""
-        answers = []
-        for which, (side, (_, answers_of_side)) in enumerate(zip(self.sides, self.explained, strict=True)):
-            of_tokens = [TextRemoval(place, self.aligned[place].tokens(words, which)) for place, words in removals]
-            with side.active():
-                answers.append(answers_of_side(of_tokens))
-        return list(zip(*answers, strict=True))
+        """Return the answers of both models without some words of texts.
+
+        Args:
+            removals: The words that are removed, by their indices in the aligned texts.
+        """
+        answers_by_model = []
+        for model in (BEFORE, AFTER):
+            token_removals = [TextRemoval(text, self.aligned[text].tokens(words, model)) for text, words in removals]
+            with self._sides[model].active():
+                answers_by_model.append(self._explained[model].answers_without(token_removals))
+        return list(zip(*answers_by_model, strict=True))
 
     def differences_without(self, removals: Sequence[TextRemoval]) -> list[Answer]:
-        """Return the differences of both models' answers without some words of texts."""
-        return [_difference(*answers, self.outputs) for answers in self.answers_without(removals)]
+        """Return the differences of both models' answers without some words of texts, see `answers_without`."""
+        return [_difference(*answers, self._outputs) for answers in self.answers_without(removals)]
 
     def differences(self) -> list[ModelDifference]:
         """Return the difference of the two models for each text."""
-        names = (self.sides[0].name, self.sides[1].name)
-        answers_of_texts = self.answers_without([TextRemoval(place, ()) for place in range(len(self.aligned))])
+        names = (self._sides[BEFORE].name, self._sides[AFTER].name)
+        answers_of_texts = self.answers_without([TextRemoval(text, ()) for text in range(len(self.aligned))])
         return [
-            _model_difference(text, names, answers, _difference(*answers, self.outputs))
+            _model_difference(text, names, answers, _difference(*answers, self._outputs))
             for text, answers in zip(self.aligned, answers_of_texts, strict=True)
         ]
 
@@ -256,11 +315,18 @@ class Compared:
 def _model_difference(
     text: Aligned, names: Names, answers: tuple[Answer, Answer], difference: Answer
 ) -> ModelDifference:
-    """Return the result of one text, of both models' answers and their difference."""
+    """Return the result of one text.
+
+    Args:
+        text: The attributions of both models.
+        names: The names of the models.
+        answers: The answers of the models to the whole text.
+        difference: The difference of these answers.
+    """
     return text.difference(
         names,
         changed=bool(difference.outcome),
-        measured=(answers[0].value, answers[1].value),
+        measured=(answers[BEFORE].value, answers[AFTER].value),
         answers=tuple(answer.prediction for answer in answers if answer.prediction is not None),
         predictions=() if difference.prediction is None else (difference.prediction,),
     )
@@ -270,21 +336,25 @@ def _explain_answers(
     sides: Sides, texts: Any, target: Choice | None, contrast: Choice | None, method: str | Method | None
 ) -> tuple[SharedOutputs, list[Explained], bool]:
     """Explain both models' answers to texts; also return the labels that they share, and whether it is one text."""
-    models = [side.explainer.task_model for side in sides]
-    outputs, encodings_of_sides, predictions, single = SharedOutputs(*models), [], [], False
-    for side, model in zip(sides, models, strict=True):
+    task_models = [side.explainer.task_model for side in sides]
+    outputs = SharedOutputs(*task_models)
+    encodings_by_model, predictions_by_model = [], []
+    single = False
+    for side, task_model in zip(sides, task_models, strict=True):
         with side.active():
-            model.refresh()
-            encodings, single = model.task.encode(model, texts, long_text="truncate")
-            encodings_of_sides.append(encodings)
-            predictions.append([a.prediction for a in side.explainer(encodings, method="random")])
-    compared = [outputs.compared(before, after, target, contrast) for before, after in zip(*predictions, strict=True)]
+            task_model.refresh()
+            encodings, single = task_model.task.encode(task_model, texts, long_text="truncate")
+            encodings_by_model.append(encodings)
+            predictions_by_model.append([a.prediction for a in side.explainer(encodings, method="random")])
+    predictions = zip(*predictions_by_model, strict=True)
+    compared = [outputs.compared(before, after, target, contrast) for before, after in predictions]
     explained: list[Explained] = []
-    for which, encodings in enumerate(encodings_of_sides):
-        labels = [(label[which], subtracted and subtracted[which]) for label, subtracted in compared]
-        with sides[which].active():
-            results = _explain_labels(sides[which].explainer, encodings, labels, method)
-            explained.append((results, TextAnswers(models[which], encodings, results, progress=VERIFYING)))
+    for model, encodings in enumerate(encodings_by_model):
+        labels = [(label[model], subtracted and subtracted[model]) for label, subtracted in compared]
+        with sides[model].active():
+            attributions = _explain_labels(sides[model].explainer, encodings, labels, method)
+            answers_without = TextAnswers(task_models[model], encodings, attributions, progress=VERIFYING)
+        explained.append(Explained(attributions, answers_without))
     return outputs, explained, single
 
 
@@ -294,15 +364,21 @@ def _explain_labels(
     labels: Sequence[tuple[int, int | None]],
     method: str | Method | None,
 ) -> list[Attribution]:
-    """Explain for each text one label, and the one that is subtracted from it; texts of one contrast in one call."""
-    results: dict[int, Attribution] = {}
-    for contrast in dict.fromkeys(subtracted for _, subtracted in labels):
-        places = [place for place, (_, subtracted) in enumerate(labels) if subtracted == contrast]
-        targets = [labels[place][0] for place in places]
-        some = [encodings[place] for place in places]
-        attributions = explainer(some, targets=targets, contrast=contrast, method=method)
-        results.update(zip(places, attributions, strict=True))
-    return [results[place] for place in range(len(encodings))]
+    """Explain one label of each text, less the one that is subtracted from it.
+
+    Args:
+        explainer: The model.
+        encodings: The texts.
+        labels: The label of each text, and the one that is subtracted; None for none.
+        method: The method; None for the default.
+    """
+    attributions: dict[int, Attribution] = {}  # by the index of the text
+    for contrast in dict.fromkeys(subtracted for _, subtracted in labels):  # a call takes one contrast
+        targets = {text: label for text, (label, subtracted) in enumerate(labels) if subtracted == contrast}
+        encodings_of_call = [encodings[text] for text in targets]
+        results = explainer(encodings_of_call, targets=list(targets.values()), contrast=contrast, method=method)
+        attributions.update(zip(targets, results, strict=True))
+    return [attributions[text] for text in range(len(encodings))]
 
 
 def _explain_completions(
@@ -312,15 +388,15 @@ def _explain_completions(
 
     Where the models' tokenizers make a completion of different numbers of tokens, its log-probability is explained.
     """
-    of_sides: list[list[Completed]] = []
+    completed_by_model: list[list[Completed]] = []
     for side in sides:
         with side.active():
             model = side.explainer.language_model
             generating_task(model).check_prompts(model)
-            of_sides.append([read_completion(model, prompt, completion) for prompt, completion in texts])
-    quantities = [explained_of(answers) for answers in zip(*of_sides, strict=True)]
+            completed_by_model.append([read_completion(model, prompt, completion) for prompt, completion in texts])
+    quantities = [explained_of(completed_by_both) for completed_by_both in zip(*completed_by_model, strict=True)]
     explained = []
-    for side, completed in zip(sides, of_sides, strict=True):
+    for side, completed in zip(sides, completed_by_model, strict=True):
         options = [Options.of_completions({"method": method, "explained": quantity}) for quantity in quantities]
         with side.active():
             explained.append(_explained_by(side.explainer.language_model, completed, options))
@@ -348,33 +424,39 @@ def _explained_by(model: TaskModel, completed: Sequence[Completed], options: Seq
 
     def without(removal: TextRemoval) -> Encoding:
         """Return a prompt and its completion without some tokens of the prompt."""
-        whole = completed[removal.text]
-        if len(removal.tokens) == whole.prompt_tokens:
+        answer = completed[removal.text]
+        if len(removal.tokens) == answer.prompt_tokens:
             raise InputError("nothing of the prompt would be left")
-        return whole.without(removal.tokens)
+        return answer.without(removal.tokens)
 
     def measure(encodings: list[Encoding], removals: list[TextRemoval]) -> list[Answer]:
         """Return the log-probability of what is completed by each encoding."""
         nats = log_probabilities(model, encodings, [counts[removal.text] for removal in removals])
         return [Answer(None, float(of_tokens.sum()), None) for of_tokens in nats]
 
-    return [a.whole() for a in results], Outcomes(in_batches(model, without, measure), VERIFYING)
+    return Explained([a.whole() for a in results], Outcomes(in_batches(model, without, measure), VERIFYING))
 
 
 def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) -> Answer:
-    """Return the difference of two answers as an answer, whose outcome is whether they differ."""
+    """Return the difference of two answers as an answer, whose outcome is whether they differ.
+
+    Args:
+        before: The answer of the model before.
+        after: The answer of the model after.
+        outputs: The labels that the models share; None of completions, which have no prediction.
+    """
     value = after.value - before.value
-    first, second = before.prediction, after.prediction
-    if first is None or second is None or outputs is None:
+    prediction_before, prediction_after = before.prediction, after.prediction
+    if prediction_before is None or prediction_after is None or outputs is None:
         return Answer(None, value, None)
-    label = second.label
+    label = prediction_after.label
     differ: bool | None = None  # of values, which are not told apart
     if outputs.outcomes == "exclusive":
-        differ = (first.id, second.id) not in outputs.pairs
-        label = f"{first.label} → {second.label}" if differ else second.label
+        differ = (prediction_before.id, prediction_after.id) not in outputs.pairs
+        label = f"{prediction_before.label} → {label}" if differ else label
     elif outputs.outcomes is not None:
         differ = before.outcome != after.outcome
-    return Answer(Prediction(label, second.id, value, None), value, differ)
+    return Answer(Prediction(label, prediction_after.id, value, None), value, differ)
 
 
 def _words_by_difference(d: ModelDifference, verify: Verify) -> Removable:

@@ -17,26 +17,26 @@ def difference_blocks(d: ModelDifference, *, words: bool | None = None) -> list[
     """Return the blocks of a difference: both answers, the words that carry it, and the words of each model."""
     name = visible(d.target.name)
     contrast = visible(d.target.contrast or "")
-    away = f"towards {contrast}" if contrast else f"away from {name}"
     rows = [layout(d).sentence(caption="difference")]
     notes = []
     if d.scores_of_each is not None:
         rows += [layout(d.before).sentence(caption="before"), layout(d.after).sentence(caption="after")]
         notes = ["each line by its own largest score"]
     blocks: list[Block] = []
-    for block in attribution_blocks(d):
+    for block in attribution_blocks(d):  # of the scores as of any result, with what a difference shows instead
         if isinstance(block, Header):
             block = _header(d, f"{name} rather than {contrast}" if contrast else name)
         elif isinstance(block, Sentences):
             block = replace(block, rows=rows)
         elif isinstance(block, Legend):
+            away = f"towards {contrast}" if contrast else f"away from {name}"
             block = replace(block, positive=f"towards {name}", negative=away, notes=notes, grid=None)
         blocks.append(block)
     return blocks
 
 
 def _header(d: ModelDifference, explained: str) -> Header:
-    """Return the header of a difference: both answers, and what is explained."""
+    """Return the header of a difference: both answers, and what is explained, as the heading calls it."""
     answers = [prediction_text(answer) for answer in d.answers] or [f"{nats:.2f} nats" for nats in d.measured]
     described = header([d], verdict(d.verified))
     facts = [

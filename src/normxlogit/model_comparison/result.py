@@ -12,6 +12,9 @@ from ..results.targets import Prediction
 Names = tuple[str, str]
 """The names of two models, the one before and the one after."""
 
+BEFORE, AFTER = 0, 1
+"""The indices of the two models in every pair of theirs."""
+
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class ModelDifference(Attribution):
@@ -52,21 +55,27 @@ class ModelDifference(Attribution):
     @property
     def before(self) -> Attribution:
         """The attribution of the model before, of the same words."""
-        return self._of_side(0)
+        return self._of_model(BEFORE)
 
     @property
     def after(self) -> Attribution:
         """The attribution of the model after, of the same words."""
-        return self._of_side(1)
+        return self._of_model(AFTER)
 
-    def _of_side(self, side: int) -> Attribution:
-        """Return the attribution of one of the models, 0 for the one before and 1 for the one after."""
+    def _of_model(self, model: int) -> Attribution:
+        """Return the attribution of one of the models, `BEFORE` or `AFTER`."""
         if self.scores_of_each is None:
             raise DataError("of coarser units take before.group(...) and after.group(...)")
         state = {field.name: getattr(self, field.name) for field in fields(Attribution)}
-        bias, sink = self.constants_of_each[side]
-        state |= {"scores": self.scores_of_each[side].copy(), "bias": bias, "model": self.models[side]}
-        state |= {"sink": sink if self.sinks else None, "predictions": self.answers[side : side + 1], "verified": None}
+        bias, sink = self.constants_of_each[model]
+        state |= {
+            "model": self.models[model],
+            "scores": self.scores_of_each[model].copy(),
+            "bias": bias,
+            "sink": sink if self.sinks else None,
+            "predictions": self.answers[model : model + 1],  # none of a completion
+            "verified": None,
+        }
         return Attribution(**state)
 
     def validate(self) -> None:
@@ -78,13 +87,14 @@ class ModelDifference(Attribution):
         require(len(self.answers) in (0, 2), "answers: not two")
 
     def _without_units(self) -> dict[str, Any]:
+        """Return the state without what belongs to the units: the words' scores in each model as well."""
         return {**super()._without_units(), "scores_of_each": None}
 
     def column_values(self) -> dict[str, Any]:
         """Return what each model answered, and whether that differs."""
         row: dict[str, Any] = {"changed": self.changed}
-        for side, name in enumerate(("before", "after")):
-            row[f"prediction_{name}"] = self.answers[side].label if self.answers else None
-            row[f"measured_{name}"] = self.measured[side]
-            row[f"scores_{name}"] = None if self.scores_of_each is None else self.scores_of_each[side]
+        for model, name in enumerate(("before", "after")):
+            row[f"prediction_{name}"] = self.answers[model].label if self.answers else None
+            row[f"measured_{name}"] = self.measured[model]
+            row[f"scores_{name}"] = None if self.scores_of_each is None else self.scores_of_each[model]
         return row

@@ -17,7 +17,7 @@ from ..results.collection import Attributions, words_by_key
 from ..results.storage.files import write_text
 from ..text.same import common_spelling
 from .compare import compare, explainer_or_context
-from .result import ModelDifference
+from .result import AFTER, BEFORE, ModelDifference
 
 AT_ONCE = 1024
 """Texts that are compared and written at once."""
@@ -34,54 +34,78 @@ MOST_WORDS = 20
 
 @dataclass
 class Summary:
-    """Counts over texts, which are added one by one."""
+    """Counts over texts, which are added one by one.
+
+    A word is known by its key, the form in which words are compared, and both answers by their text, "before → after".
+
+    Attributes:
+        texts: How many texts there are.
+        changes: How many texts have which two answers, of those whose answers differ: the changed texts.
+        verified: How many of the changed texts were read again without the words that carry the change.
+        agreeing: To how many of these the models then give the same answer.
+        carried: In how many changed texts a word carries the change, by the word and the answers.
+        scores: The scores of the word in all changed texts that hold it, by the word and the answers.
+        spellings: How texts write a word, by the word.
+    """
 
     texts: int = 0
-    changes: Counter[str] = field(default_factory=Counter)  # texts with which two answers, where these differ
-    verified: int = 0  # of the changed texts
-    agreeing: int = 0  # verified texts to which the models agree without the words that were left out
-    carried: Counter[tuple[str, str]] = field(default_factory=Counter)  # texts by a word that carries it, and answers
-    scores: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # of the word in all such texts
-    spellings: dict[str, Counter[str]] = field(default_factory=dict)  # how texts write a word
+    changes: Counter[str] = field(default_factory=Counter)
+    verified: int = 0
+    agreeing: int = 0
+    carried: Counter[tuple[str, str]] = field(default_factory=Counter)
+    scores: dict[tuple[str, str], list[float]] = field(default_factory=dict)
+    spellings: dict[str, Counter[str]] = field(default_factory=dict)
 
     def add(self, differences: Sequence[ModelDifference]) -> None:
         """Add texts."""
         self.texts += len(differences)
         for d in differences:
-            if not d.changed:
-                continue
-            answers, words = d.prediction.label, words_by_key(d)
-            self.changes[answers] += 1
-            if d.verified is not None:
-                self.verified += 1
-                self.agreeing += d.verified.together.changed
-            scores = {key: sum(float(word.score) for word in of_key) for key, of_key in words.items()}
-            strongest = sorted(scores, key=lambda key: -scores[key])[:FIRST]
-            self.carried.update((key, answers) for key in strongest if scores[key] > 0)
-            for key, score in scores.items():
-                self.scores.setdefault((key, answers), []).append(score)
-                self.spellings.setdefault(key, Counter()).update(word.text for word in words[key])
+            if d.changed:
+                self._add_changed(d)
+
+    def _add_changed(self, d: ModelDifference) -> None:
+        """Add a text whose answers differ."""
+        answers = d.prediction.label
+        self.changes[answers] += 1
+        if d.verified is not None:
+            self.verified += 1
+            self.agreeing += d.verified.together.changed
+        scores: dict[str, float] = {}
+        for key, words in words_by_key(d).items():
+            scores[key] = sum(float(word.score) for word in words)
+            self.scores.setdefault((key, answers), []).append(scores[key])
+            self.spellings.setdefault(key, Counter()).update(word.text for word in words)
+        strongest = sorted(scores, key=lambda key: -scores[key])[:FIRST]
+        self.carried.update((key, answers) for key in strongest if scores[key] > 0)
 
     def blocks(self) -> list[Block]:
         """Return how many answers differ and how, and the words that carry the changes."""
-        summary_line = f"The answer differs in {sum(self.changes.values())} of {self.texts} texts"
-        tested = f"; the models agree on {self.agreeing} of these without the words that carry the change"
-        changes = [[cell(change), cell(str(count), count)] for change, count in self.changes.most_common()]
-        words = []
-        for (key, answers), count in self.carried.items():
-            scores, word = self.scores[key, answers], common_spelling(self.spellings[key])
-            words.append((word, answers, count, len(scores), sum(scores) / len(scores)))
-        rows = [
-            [cell(word), cell(answers), *(cell(f"{number:.4g}", number) for number in numbers)]
-            for word, answers, *numbers in sorted(words, key=lambda row: (-row[2], -row[4]))[:MOST_WORDS]
-        ]
-        names = ("carries it in", "changed texts with it", "mean score")
-        columns = [Column("word"), Column("answers"), *(Column(name, numbers=True) for name in names)]
-        tables: list[Block] = [
+        sentence = f"The answer differs in {sum(self.changes.values())} of {self.texts} texts"
+        if self.verified:
+            sentence += f"; the models agree on {self.agreeing} of these without the words that carry the change"
+        if not self.changes:
+            return [Paragraph(f"{sentence}.")]
+        changes = [[cell(answers), cell(str(count), count)] for answers, count in self.changes.most_common()]
+        return [
+            Paragraph(f"{sentence}."),
             Table([Column("answers"), Column("texts", numbers=True)], changes, "Answers that differ"),
-            Table(columns, rows, "Words that carry the changes most often", sortable=True),
+            self._table_of_words(),
         ]
-        return [Paragraph(summary_line + (tested if self.verified else "") + "."), *(tables if self.changes else [])]
+
+    def _table_of_words(self) -> Table:
+        """Return the table of the words that carry the changes of most texts."""
+        rows = []
+        for (key, answers), count in self.carried.items():
+            scores = self.scores[key, answers]
+            rows.append((common_spelling(self.spellings[key]), answers, count, len(scores), sum(scores) / len(scores)))
+        rows.sort(key=lambda row: (-row[2], -row[4]))  # by the texts that it carries, then by the mean score
+        cells = [
+            [cell(word), cell(answers), *(cell(f"{number:.4g}", number) for number in numbers)]
+            for word, answers, *numbers in rows[:MOST_WORDS]
+        ]
+        names_of_numbers = ("carries it in", "changed texts with it", "mean score")
+        columns = [Column("word"), Column("answers"), *(Column(name, numbers=True) for name in names_of_numbers)]
+        return Table(columns, cells, "Words that carry the changes most often", sortable=True)
 
 
 def compare_table(
@@ -111,22 +135,22 @@ def compare_table(
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise DataError(f"{output} is not an empty folder; give another")
-    first, texts = explainer_or_context(before), _texts(table, columns)
+    before, texts = explainer_or_context(before), _texts(table, columns)  # the model is loaded once, not for each part
     output.mkdir(parents=True, exist_ok=True)
     summary, shown = Summary(), list[ModelDifference]()
     with progress_bar(len(texts), None, "comparing") as update:
         for start in range(0, len(texts), AT_ONCE):
-            some = texts[start : start + AT_ONCE]
-            differences = list(compare(first, after, some, **options))
-            changed = {place: some[place] for place, d in enumerate(differences) if d.changed}
-            if verify and changed:
-                verified = compare(first, after, [*changed.values()], verify=verify, **options)
-                for place, d in zip(changed, verified, strict=True):
-                    differences[place] = d
+            texts_at_once = texts[start : start + AT_ONCE]
+            differences = list(compare(before, after, texts_at_once, **options))
+            changed_texts = {index: texts_at_once[index] for index, d in enumerate(differences) if d.changed}
+            if verify and changed_texts:
+                verified = compare(before, after, list(changed_texts.values()), verify=verify, **options)
+                for index, d in zip(changed_texts, verified, strict=True):
+                    differences[index] = d
             Attributions(differences).save(output / f"rows-{start:08}.parquet")
             summary.add(differences)
             shown = _by_change([*shown, *differences])[:MOST_TEXTS]
-            update(len(some))
+            update(len(texts_at_once))
     all_cards = [Card(summary.blocks(), "All texts", result=False), *cards(Attributions(shown))]
     write_text(drawn_page(all_cards, shown[0].title), output / "page.html")
     return summary
@@ -134,7 +158,7 @@ def compare_table(
 
 def _by_change(differences: Iterable[ModelDifference]) -> list[ModelDifference]:
     """Return differences, first those whose answers differ, then by how much the models differ."""
-    return sorted(differences, key=lambda d: (not d.changed, -abs(d.measured[1] - d.measured[0])))
+    return sorted(differences, key=lambda d: (not d.changed, -abs(d.measured[AFTER] - d.measured[BEFORE])))
 
 
 def _texts(table: Path, columns: Sequence[str]) -> list[Any]:

@@ -258,3 +258,9 @@ def test_an_answer_is_right_if_it_is_among_several_labels(feelings, spelled):
     wrong = [i for i in range(0, len(TEXTS), 2) if i != 2]
     assert found.filter(gold=column, gold_labels="id2label") == found[1::2]
     assert found.filter(gold=column, gold_labels=FEELINGS, correct=False) == found[wrong]
+
+
+@pytest.mark.parametrize("collection", [list, tuple, np.array])
+def test_all_labels_of_a_text_are_read_whatever_holds_them(collection):
+    (example,) = load_examples([{"text": "fine", "label": collection(["joy", "hope"])}])
+    assert example.label == ["joy", "hope"]

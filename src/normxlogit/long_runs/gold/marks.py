@@ -16,7 +16,7 @@ def are_marks(rows: Sequence[Row], label_count: int) -> bool:
     """Return whether each row has a 0 or a 1 for each label; otherwise rows list the labels that are true.
 
     Args:
-        rows: The entries of each cell.
+        rows: The entries of each cell; empty rows have no gold label and say nothing.
         label_count: How many labels there are.
     """
     rows = [row for row in rows if row]
@@ -24,7 +24,7 @@ def are_marks(rows: Sequence[Row], label_count: int) -> bool:
     if len(widths) != 1 or not all(map(_holds_zeros_and_ones, rows)):
         return False
     width = widths.pop()
-    if width == 1:
+    if width == 1:  # one label
         return False
     if width == 2 and label_count > 2:
         return not all(map(_may_be_two_indices, rows))
@@ -32,20 +32,22 @@ def are_marks(rows: Sequence[Row], label_count: int) -> bool:
 
 
 def _holds_zeros_and_ones(row: Row) -> bool:
+    """Return whether all entries are zeros and ones."""
     return all(entry in (0, 1) for entry in row)
 
 
 def _may_be_two_indices(row: Row) -> bool:
+    """Return whether two zeros and ones may be the indices of two true labels: whole numbers that differ."""
     return row[0] != row[1] and all(type(entry) is int for entry in row)
 
 
-def places_of_ones(row: Row) -> list[Value]:
-    """Return the places of the ones among zeros and ones."""
-    return [place for place, mark in enumerate(row) if mark]
+def indices_of_ones(row: Row) -> list[Value]:
+    """Return the indices of the ones among zeros and ones."""
+    return [index for index, mark in enumerate(row) if mark]
 
 
 def order_of_marks(width: int, labels: ModelLabels, meaning: GoldLabels) -> GoldLabels:
-    """Return what the places of zeros and ones mean.
+    """Return which labels the zeros and ones of a text are of.
 
     Args:
         width: How many zeros and ones each text has.
@@ -60,8 +62,8 @@ def order_of_marks(width: int, labels: ModelLabels, meaning: GoldLabels) -> Gold
         if len(meaning.names) != width:
             raise InputError(f"{marks}, and gold_labels has {len(meaning.names)} names")
         return meaning
-    is_too_narrow = max(labels.names, default=0) >= width
-    if is_too_narrow or (labels.complete and len(labels.names) < width):
+    has_larger_index = max(labels.names, default=0) >= width
+    if has_larger_index or (labels.complete and len(labels.names) < width):
         raise InputError(f"{marks}, and the labels of the model are {labels}")
     if meaning.count_labels or labels.are_default_names:
         return replace(meaning, count_labels=True)

@@ -15,6 +15,7 @@ ID2LABEL = "id2label"
 """What a caller writes where whole numbers count the labels of the model, as its configuration's `id2label` does."""
 
 PAIRS = "pairs such as '1=negative 5=positive', where '3=' leaves rows out and quotes hold what has spaces"
+"""What errors say of the pairs that a caller writes."""
 
 
 @dataclass(frozen=True)
@@ -40,9 +41,13 @@ class GoldLabels:
         return self.names[number]
 
     def leaves_out(self, value: Any) -> bool:
-        """Return whether the caller's mapping leaves out the rows with a value."""
-        keys = (value_text(value), value_text(self.name_of(whole_number_of(value))))
-        return any(self.mapping.get(key, "") is None for key in keys)
+        """Return whether the caller's mapping leaves out the rows with a value: it maps it, or its name, to None."""
+        return any(self.mapping.get(key, "") is None for key in self.keys_of(value))
+
+    def keys_of(self, value: Any) -> list[str]:
+        """Return the texts under which the mapping may have a value: its own, and that of its name if it has one."""
+        name = self.name_of(whole_number_of(value))
+        return [value_text(value)] if name is None else [value_text(value), value_text(name)]
 
 
 def meaning_of(gold_labels: Any, class_names: Sequence[str] = ()) -> GoldLabels:
@@ -72,7 +77,7 @@ def meaning_of(gold_labels: Any, class_names: Sequence[str] = ()) -> GoldLabels:
 
 
 def _mapping_of(pairs: Iterable[tuple[Any, Any]]) -> dict[str, str | int | None]:
-    """Return the label that each value means, by the value's text, after checking that it means one thing."""
+    """Return the label that each value means, by the value's text, after checking that it means one label."""
     mapping: dict[str, str | int | None] = {}
     for value, label in pairs:
         text = value_text(value)
@@ -83,7 +88,7 @@ def _mapping_of(pairs: Iterable[tuple[Any, Any]]) -> dict[str, str | int | None]
 
 
 def _pairs_of(text: str) -> list[tuple[str, Any]]:
-    """Return the pairs of a mapping that is written as VALUE=LABEL, or as a JSON object."""
+    """Return the pairs of a mapping that is written as VALUE=LABEL, or as a JSON object; None for an empty label."""
     try:
         if text.lstrip().startswith("{"):
             return list(json.loads(text).items())

@@ -32,15 +32,18 @@ class ModelLabels:
         return cls(dict(enumerate(names)))
 
     def called(self, name: str) -> str | None:
-        """Return the label of a name: the same name, or the only one that is the same text."""
+        """Return the label of a name: the same name, or the only one that is the same text; None if there is none."""
         names = list(self.names.values())
-        matches = {names[place] for place in matching_names(name, names)}
+        matches = {names[index] for index in matching_names(name, names)}
         return matches.pop() if len(matches) == 1 else None
 
     def numbered(self, number: int) -> str | None:
-        """Return the label whose name holds a number, where all names are told apart by the one number in each."""
-        are_told_apart = len(self._names_by_number) == len(self.names)
-        return self._names_by_number.get(number) if are_told_apart else None
+        """Return the label whose name holds a number, such as "3 stars"; None if there is none.
+
+        Each name must hold one number, and no two names the same.
+        """
+        has_all_labels = len(self._names_by_number) == len(self.names)
+        return self._names_by_number.get(number) if has_all_labels else None
 
     @property
     def are_default_names(self) -> bool:
@@ -58,6 +61,6 @@ class ModelLabels:
         return names_by_number
 
     def __str__(self) -> str:
-        """Return the first names, on one line."""
+        """Return the first names on one line, for errors."""
         first = ", ".join(one_line(name) for name in list(self.names.values())[:LISTED])
         return f"{first}, ..." if len(self.names) > LISTED else first

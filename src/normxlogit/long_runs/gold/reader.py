@@ -35,7 +35,14 @@ class LabelReader:
     meaning: GoldLabels
 
     def read(self, value: Value) -> Gold | None:
-        """Read a value, by the first that says what it means: the caller's mapping, the data set, the value itself."""
+        """Read a value, by the first that says what it means: the caller's mapping, the data set, the value itself.
+
+        Args:
+            value: A gold label as a plain value.
+
+        Raises:
+            InputError: If the mapping names a label that the model does not have, or a list is written as text.
+        """
         if self.labels.are_tokens:
             return self._token(value)
         number = whole_number_of(value)
@@ -51,7 +58,7 @@ class LabelReader:
         return self._plain(value)
 
     def name_of(self, value: Value) -> str:
-        """Return what a value is called: its class in the data set, or what it is."""
+        """Return how an error calls a value: by the name of its class in the data set, or as it is written."""
         return self.meaning.name_of(whole_number_of(value)) or str(value)
 
     def _token(self, value: Value) -> Gold | None:
@@ -62,20 +69,21 @@ class LabelReader:
         return None if number is None or number < 0 else (number,)
 
     def _mapped(self, value: Value, class_name: str | None) -> Gold | None:
-        """Read a value by the caller's mapping, which may have the value or its class; others as what they are called.
+        """Read a value by the caller's mapping, which may have the value or its class.
+
+        A value that is not in the mapping is the name of a label.
 
         Args:
             value: The value.
             class_name: The name that the data set has for it; None for none.
         """
-        keys = [value_text(value)] if class_name is None else [value_text(value), value_text(class_name)]
-        for key in keys:
+        for key in self.meaning.keys_of(value):
             if key in self.meaning.mapping:
                 return self._mapped_label(key)
         return self._called(value) if class_name is None else self._named(class_name)
 
     def _mapped_label(self, key: str) -> Gold:
-        """Read the label that the mapping has for a value."""
+        """Read the label that the mapping has for a value, whose text is the key."""
         label = self.meaning.mapping[key]
         if label is None:
             return ()
@@ -87,22 +95,26 @@ class LabelReader:
         raise InputError(f"gold_labels: the model has no label {one_line(str(label))!r}, only {self.labels}")
 
     def _class(self, number: int, name: str) -> Gold | None:
-        """Read a class of the data set: by its name, or by its number where the model's labels have no names."""
+        """Read a class of the data set: by its name, or by its number where the model's labels have default names."""
         if not self.labels.are_default_names or self.labels.called(name) is not None:
             return self._named(name)
         has_as_many = len(self.labels.names) == len(self.meaning.names)
         return self._index(number) if has_as_many or not self.labels.complete else None
 
     def _boolean(self, value: Value) -> Gold | None:
-        """Read true or false: the label that says so ("yes"), else as 1 or 0."""
+        """Read true or false: the only label that is called so ("yes"), else as 1 or 0."""
         text = value_text(value)
         labels = {self.labels.called(name) for name in (str(value), *WORDS_OF_TRUTH[text])} - {None}
         if len(labels) == 1 and not self.meaning.count_labels:
             return self._label(labels.pop())
-        return self._plain(int(text == "true"))
+        return self._plain(1 if text == "true" else 0)
 
     def _plain(self, value: Value) -> Gold | None:
-        """Read a name, or a number of which nothing is said but that it counts the labels, if it does."""
+        """Read a value of which neither a mapping nor a data set says what it means.
+
+        A text is the name of a label. A number is an index if the caller says that numbers count the labels, or if the
+        labels have default names; otherwise it is read where the name of a label is this number, or holds it.
+        """
         number = whole_number_of(value)
         if number is None:
             return self._called(value)
@@ -114,18 +126,18 @@ class LabelReader:
         return self._label(label or self.labels.numbered(number))
 
     def _index(self, index: int) -> Gold | None:
-        """Read an index of the model's labels."""
+        """Read an index of the model's labels; one that results alone do not show may exist."""
         if index in self.labels.names:
             return self._label(self.labels.names[index])
         return None if index < 0 or self.labels.complete else (index,)
 
     def _called(self, value: Value) -> Gold | None:
-        """Read a value that is what a label is called; a number only where the label shows."""
+        """Read a value as the name of a label; a number only if there is a label of this name."""
         name = str(value)
         return self._label(self.labels.called(name)) if is_number(value) else self._named(name)
 
     def _named(self, name: str) -> Gold | None:
-        """Read the name of a label; results alone may not show the label."""
+        """Read the name of a label; one that results alone do not show may exist."""
         label = self.labels.called(name)
         if label is None and name.lstrip().startswith("["):
             raise InputError(f"gold label {one_line(name)} is a list as text: pass map(json.loads, labels)")

@@ -8,7 +8,7 @@ and models number their labels in different orders.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, compress, repeat
+from itertools import chain, repeat
 from shlex import quote
 from typing import Any
 
@@ -17,7 +17,7 @@ from ...inputs.label_names import class_names_of
 from ...results.base import Record
 from ...results.targets import prediction_of
 from ...results.units.characters import one_line
-from .marks import are_marks, order_of_marks, places_of_ones
+from .marks import Row, are_marks, indices_of_ones, order_of_marks
 from .meaning import ID2LABEL, GoldLabels, meaning_of
 from .model_labels import LISTED, ModelLabels
 from .reader import Gold, LabelReader
@@ -40,6 +40,9 @@ def read_gold(
         meaning: What the caller or the data set says of the values.
         counts: For how many rows each value stands, for the error.
 
+    Returns:
+        The gold labels of each text.
+
     Raises:
         InputError: If it cannot be told which labels some values mean.
     """
@@ -47,25 +50,31 @@ def read_gold(
     may_be_marks = not labels.are_tokens and not meaning.of_data_set
     if may_be_marks and are_marks(rows, len(meaning.names or labels.names)):
         meaning = order_of_marks(max(map(len, rows)), labels, meaning)
-        rows = list(map(places_of_ones, rows))
+        rows = list(map(indices_of_ones, rows))
     reader = LabelReader(labels, meaning)
-    read_label = lru_cache(None, typed=True)(reader.read)
+    read_label = lru_cache(None, typed=True)(reader.read)  # typed: 1 and True are equal, and may mean different labels
     gold_of_rows = [list(map(read_label, row)) for row in rows]
-    unread = Counter[str]()
+    unread = Counter[str]()  # the values of which it cannot be told what they mean, with the numbers of their rows
     for row, gold_of_row, count in zip(rows, gold_of_rows, counts, strict=False):
-        unread.update({reader.name_of(value): count for value in compress(row, map(_is_unread, gold_of_row))})
+        unread.update(dict.fromkeys(_unread_names(reader, row, gold_of_row), count))
     if unread:
         raise InputError(_advice(unread, labels))
     return [tuple(chain.from_iterable(filter(None, gold_of_row))) for gold_of_row in gold_of_rows]
 
 
-def _is_unread(gold: Gold | None) -> bool:
-    """Return whether it cannot be told which label a value means."""
-    return gold is None
+def _unread_names(reader: LabelReader, row: Row, gold_of_row: Sequence[Gold | None]) -> set[str]:
+    """Return what the values of a row are called of which it cannot be told what they mean."""
+    return {reader.name_of(value) for value, gold in zip(row, gold_of_row, strict=True) if gold is None}
 
 
 def agrees(gold: Gold, name: str, id_: int) -> bool | None:
-    """Return whether a predicted label is among the gold labels, None if they are missing."""
+    """Return whether a predicted label is among the gold labels, None if they are missing.
+
+    Args:
+        gold: The gold labels of a text, by index or name.
+        name: The name of the predicted label.
+        id_: Its index.
+    """
     if not gold:
         return None
     return any(label == (name if isinstance(label, str) else id_) for label in gold)
@@ -89,16 +98,17 @@ def matches_gold(results: Sequence[Record], gold: Any, gold_labels: Any = None) 
     if not meaning.mapping and not meaning.count_labels:
         _check_same_names(gold_of_results, labels, meaning.names)
     are_right = []
-    for result, right in zip(results, gold_of_results, strict=True):
+    for result, gold_of_result in zip(results, gold_of_results, strict=True):
         prediction = prediction_of(result)
-        are_right.append(None if prediction is None else agrees(right, prediction.label, prediction.id))
+        is_right = None if prediction is None else agrees(gold_of_result, prediction.label, prediction.id)
+        are_right.append(is_right)
     return are_right
 
 
 def _labels_of_results(results: Sequence[Record]) -> ModelLabels:
     """Return the labels that results predict or explain, which need not be all of the model's."""
     names: dict[int, str] = {}
-    kinds = set()
+    kinds = set()  # of targets
     for result in results:
         for target in result.scored.targets if result.error is None else ():
             kinds.add(target.kind)
@@ -121,17 +131,22 @@ def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Se
     gold_names = Counter(label for label in chain.from_iterable(gold) if isinstance(label, str))
     if labels.are_tokens or labels.are_default_names or not gold_names:
         return
-    shared = set(map(labels.called, class_names or gold_names)) - {None}
+    shared_labels = set(map(labels.called, class_names or gold_names)) - {None}
     if class_names:
-        are_same = len(shared) == len(set(labels.names.values()))
-    else:
-        are_same = bool(shared) or 1 in (len(gold_names), len(labels.names))
+        are_same = len(shared_labels) == len(set(labels.names.values()))
+    else:  # a single name that is not shared may be that of a class which is never predicted, or is never right
+        are_same = bool(shared_labels) or 1 in (len(gold_names), len(labels.names))
     if not are_same:
         raise InputError(_advice(gold_names, labels))
 
 
 def _advice(unread: Mapping[str, int], labels: ModelLabels) -> str:
-    """Return the error for values of which it cannot be told what they mean, by the numbers of their rows."""
+    """Return the error for values of which it cannot be told what they mean.
+
+    Args:
+        unread: The number of rows of each value, by what it is called.
+        labels: The labels of the model.
+    """
     counts = [f"{one_line(value)!r} ({count})" for value, count in sorted(unread.items())]
     more = f" and {len(counts) - LISTED} others" if len(counts) > LISTED else ""
     values = sorted(unread)[:LISTED]

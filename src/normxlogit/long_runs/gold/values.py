@@ -12,7 +12,11 @@ Value = bool | float | str
 
 
 def entries_of(cell: Any) -> list[Value]:
-    """Return the entries of a list of labels, or one label alone, without missing ones."""
+    """Return the entries of a list of labels, or one label alone, without missing ones.
+
+    Raises:
+        InputError: If an entry is a collection.
+    """
     cell = plain_cell(cell)
     entries = cell if isinstance(cell, list | tuple | set | frozenset) else [cell]
     values = map(_plain_value, entries)
@@ -65,4 +69,5 @@ def _is_missing(value: Any) -> bool:
     """Return whether a cell holds no label: None, NaN, pandas' NA or blank text."""
     if isinstance(value, str):
         return not value.strip()
-    return value is None or type(value).__name__ == "NAType" or bool(value != value)
+    is_none = value is None or type(value).__name__ == "NAType"  # pandas' NA, which has no truth value
+    return is_none or bool(value != value)  # NaN alone differs from itself
