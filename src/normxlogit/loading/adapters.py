@@ -57,7 +57,7 @@ class Adapter:
         with warnings.catch_warnings(record=True) as warnings_given:
             warnings.simplefilter("always")
             # PEFT warns of weights that are missing, and leaves them random.
-        adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))
+            adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))
         missing = [str(warning.message) for warning in warnings_given if "missing adapter keys" in str(warning.message)]
         if missing:
             raise InputError(f"{self.source} lacks weights of its adapter on {self.base}: {missing[0].splitlines()[0]}")
