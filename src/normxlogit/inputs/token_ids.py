@@ -130,7 +130,7 @@ class _RowReader(NamedTuple):
             raise InputError(f"row {self.number} of the encoded input has no real token")
         check_ids(ids, self.vocabulary, f"row {self.number} of the encoded input")
         located = None if backend is None else _located(backend, is_real, ids)
-        if located is None:
+        if backend is None or located is None:
             located = _Located(offsets=None, sequences=self._sequences(inputs))
         else:
             self._check_tokenizer(ids, compress(backend.tokens, is_real))
@@ -188,7 +188,7 @@ class _RowReader(NamedTuple):
     def _without_padding(self, ids: Sequence[int]) -> list[bool]:
         """Return which token ids of a row are real where no mask says it: padding at one end is not."""
         tokenizer = self.tokenizer
-        pad_id = tokenizer.pad_token_id
+        pad_id: Any = tokenizer.pad_token_id
         before, after = _leading_count(ids, pad_id), _leading_count(reversed(ids), pad_id)
         # Where another token stands for padding, the ids alone do not say which of them are padding.
         if pad_id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id):

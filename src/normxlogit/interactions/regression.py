@@ -66,7 +66,7 @@ class Columns:
 
     def __init__(self, contributions: Floats, most_paired: int = MOST_PAIRED) -> None:
         total = float(np.abs(contributions).sum()) or 1.0
-        self.contributions = contributions / total  # (M,)
+        self.contributions: Floats = contributions / total  # (M,)
         relative_sizes = np.abs(contributions) / total * len(contributions)  # (M,), of mean 1, or all 0
         strengths = relative_sizes + LEAST_STRENGTH
         self.strengths: Floats = strengths / strengths.mean()  # (M,), of mean 1
@@ -80,7 +80,8 @@ class Columns:
         constant = np.ones((len(present), 1))
         by_contributions = (signs @ self.contributions)[:, None]  # (N, 1)
         products = signs[:, first] * signs[:, second]  # (N, P)
-        return np.concatenate([constant, by_contributions, signs, products], 1)
+        columns: Floats = np.concatenate([constant, by_contributions, signs, products], axis=1)
+        return columns
 
     def variances(self, settings: Settings) -> Floats:
         """Return the prior variance of each column's weight, (2 + M + P,), in the order of `of`.
