@@ -75,13 +75,12 @@ class Columns:
 
     def of(self, present: Booleans) -> Floats:
         """Return the columns of masks, (N, 2 + M + P), for masks (N, M); a unit is 1 if present and -1 if not."""
-        signs = 2.0 * present - 1  # (N, M)
+        signs: Floats = np.where(present, 1.0, -1.0)  # (N, M)
         first, second = self.pairs.T  # (P,) each
         constant = np.ones((len(present), 1))
         by_contributions = (signs @ self.contributions)[:, None]  # (N, 1)
         products = signs[:, first] * signs[:, second]  # (N, P)
-        columns: Floats = np.concatenate([constant, by_contributions, signs, products], axis=1)
-        return columns
+        return np.concatenate([constant, by_contributions, signs, products], axis=1)
 
     def variances(self, settings: Settings) -> Floats:
         """Return the prior variance of each column's weight, (2 + M + P,), in the order of `of`.
