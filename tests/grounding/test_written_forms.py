@@ -64,6 +64,7 @@ def test_another_way_to_write_it_stands_there(source, sentence):
         ("On 9 May 2026.", "On 2025-05-09, 19.5.2026 and 9/5/24.", ["2025-05-09", "19.5.2026", "9/5/24"]),
         ("None of them, once.", "Only 13 came.", ["13"]),
         ("It opens at 9:00 and closes at 17:30.", "It opens 9:30.", ["9:30"]),
+        ("It has rooms, and is open at 9:00.", "It has 21 rooms.", ["21"]),
         ("You may pay 12 euros.", "On 5 May.", ["5"]),
         ("I pay 12 euros.", "With 1 euro.", ["1"]),
         ("Some 3.5 million.", "Some 35 million, 3.6.", ["35 million", "3.6"]),

@@ -218,7 +218,7 @@ def _values_in_date(digits: str) -> set[str]:
 def number_values(written: str) -> set[str]:
     """Return the values that a number may have as it is written.
 
-    "1,200" is 1200 or 1.2, "1,000" is 1000, "4.90" is 4.9 or the time 4:90, "9:00" is 9, 9:00, 21 or 21:00. Any number
+    "1,200" is 1200 or 1.2, "1,000" is 1000, "4.90" is 4.9 or the time 4:90, "9:00" is 9, 9:00 or 21:00. Any number
     is what is written, such as the score "3:1".
 
     Args:
@@ -239,13 +239,19 @@ def number_values(written: str) -> set[str]:
 
 
 def _values_of_time(groups: Sequence[str], sign: str) -> set[str]:
-    """Return the values of a time by groups of digits; with ":" or "h" also those of a clock of twelve hours."""
+    """Return the values of a time by groups of digits; with ":" or "h" also those of a clock of twelve hours.
+
+    A full hour is also the hour alone: "17:00" is 17, and 5 as in "5 p.m.", but "9:00" is 9 and not the number 21.
+    """
     is_clock, minutes = sign in ":h", groups[1]
     if len(minutes) != MINUTES or len(groups[0]) > MINUTES or not (is_clock or len(groups) == 2):
         return set()
-    hours = {int(groups[0]), (int(groups[0]) + NOON) % (2 * NOON)} if is_clock else {int(groups[0])}
-    times = {f"{hour}:{minutes}" for hour in hours}
-    return times | {str(hour) for hour in hours} if is_clock and not minutes.strip("0") else times
+    hour = int(groups[0])
+    if not is_clock:
+        return {f"{hour}:{minutes}"}
+    other_hour = (hour + NOON) % (2 * NOON)
+    full_hours = set() if minutes.strip("0") else {str(hour), str(min(hour, other_hour))}
+    return {f"{hour}:{minutes}", f"{other_hour}:{minutes}"} | full_hours
 
 
 def _values_of_parts(written: str) -> set[str]:
