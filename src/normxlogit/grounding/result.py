@@ -310,8 +310,9 @@ class Citations(Record):
         for source in self._ranked_by_score(sentence):
             shares.setdefault(source.document, source.share)
         gains = sorted(self.alone, key=lambda gain: gain.evidence(sentence), reverse=True)
-        read = [Document(gain.name, gain.of(sentence), shares.pop(gain.name), gain.words) for gain in gains]
-        first, *others = [*read, *(Document(name, None, share) for name, share in shares.items())]
+        read = {gain.name: Document(gain.name, gain.of(sentence), shares[gain.name], gain.words) for gain in gains}
+        unread = [Document(name, None, share) for name, share in shares.items() if name not in read]
+        first, *others = [*read.values(), *unread]
         leads = {} if sentence is not None else {lead.name: lead.nats for lead in self.leads}
         others.sort(key=lambda document: leads.get(document.name, -math.inf), reverse=True)
         return [first, *others][:k]

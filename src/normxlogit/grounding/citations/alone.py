@@ -58,7 +58,9 @@ def _gains_alone(reading: AnswerReading, cited: Citations, documents: Sequence[N
     places = [place for place, document in enumerate(documents) if document.name in first]
     alone = np.eye(len(documents), dtype=bool)[places]  # (N, D)
     none = np.zeros((1, len(documents)), bool)
-    nats = CachedAblations(reading.text, documents)(np.concatenate([none, alone]))  # (1 + N, G)
+    # Messages have no names that are left out with them: without all of them the answer was read already.
+    known = {(False,) * len(documents): reading.nats_without} if cited.messages else None
+    nats = CachedAblations(reading.text, documents, known=known)(np.concatenate([none, alone]))  # (1 + N, G)
     gains = nats[1:] - nats[0]  # (N, G)
     shared = _shared_words(cited, documents)
     return tuple(
