@@ -11,8 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
-from importlib.util import find_spec
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -33,9 +32,9 @@ from normxlogit.methods.registry import named_or_default
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
 
-from .evidence_rankings import attention_rollout, flashtrace_scores, gradient_times_input
 from .injections import Call, Half, Injection, write_injections
 from .real_grounding import check_reader
+from .token_rankings import TokenRanking, token_rankings
 
 Array = npt.NDArray[np.float64]
 
@@ -232,22 +231,9 @@ def _of_paper(trace: Trace) -> Rows:
     yield from trace.rankings("normxlogit", explained.scores.astype(np.float64)[0])
 
 
-def _of_gradient(trace: Trace) -> Rows:
-    """Yield the ranking by plain gradient times input embedding."""
-    scores = gradient_times_input(trace.explainer.model, trace.injected.completed)
-    yield from trace.rankings("gradient x input", scores)
-
-
-def _of_rollout(trace: Trace) -> Rows:
-    """Yield the ranking by attention rollout."""
-    scores = attention_rollout(trace.explainer.model, trace.injected.completed)
-    yield from trace.rankings("attention rollout", scores)
-
-
-def _of_flashtrace(trace: Trace) -> Rows:
-    """Yield the ranking by the package FlashTrace."""
-    scores = flashtrace_scores(trace.explainer.model, trace.explainer.tokenizer, trace.injected.completed)
-    yield from trace.rankings("FlashTrace", scores)
+def _by_tokens(ranking: TokenRanking, trace: Trace) -> Rows:
+    """Yield the ranking by a method that scores tokens."""
+    yield from trace.rankings(ranking.name, ranking.score(trace.explainer, trace.injected.completed))
 
 
 def _of_words(trace: Trace) -> Rows:
@@ -282,14 +268,11 @@ MEASURES = {
     "cite": Measure(_cited, ("default", "sums", "calls")),
     "words": Measure(_of_words, ("shared words",)),
     "normxlogit": Measure(_of_paper, ("normxlogit",)),
-    "gradient": Measure(_of_gradient, ("gradient x input",)),
-    "rollout": Measure(_of_rollout, ("attention rollout",)),
-    "flashtrace": Measure(_of_flashtrace, ("FlashTrace",)),
 }
 """What can be measured, by name."""
 
-if not find_spec("flashtrace"):
-    del MEASURES["flashtrace"]
+for _key, _ranking in token_rankings().items():
+    MEASURES[_key] = Measure(partial(_by_tokens, _ranking), (_ranking.name,))
 
 TITLES = {
     "default": "`cite`'s evidence (default)",

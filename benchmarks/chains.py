@@ -21,6 +21,8 @@ from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.grounding.result import Citations
 
+from .token_rankings import eager_attention, rollout
+
 LEVELS = (
     ("key", "ring", "coin", "letter", "map", "watch", "pen", "stamp"),
     ("box", "bag", "basket", "jar", "tin", "chest", "envelope", "case"),
@@ -213,20 +215,14 @@ def _rollout_and_hops(explainer: Explainer, cited: Citations, conclusion: str) -
     )
     ends, first = encoded["offset_mapping"][0, :, 1], cited.text.rindex(conclusion)  # (T,)
     model: Any = explainer.model
-    attention = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    try:
+    with eager_attention(model):
         with torch.inference_mode():
             attentions = model(encoded["input_ids"], output_attentions=True).attentions
-        flow = torch.eye(len(ends))  # (T, T)
-        for heads in attentions:
-            flow = (heads[0].float().mean(0) + torch.eye(len(ends))) / 2 @ flow
         read_at = (ends > first).nonzero()[:, 0] - 1  # a token is predicted at the one before it
-        ways = {"attention rollout": flow[read_at].sum(0)}  # (T,)
+        flow = rollout([heads[0] for heads in attentions], read_at.tolist())
+        ways = {"attention rollout": torch.from_numpy(flow)}  # (T,)
         if find_spec("flashtrace"):
             ways["FlashTrace, one hop"] = _hops(model, explainer.tokenizer, prompt, answer, answer.rindex(conclusion))
-    finally:
-        model.set_attn_implementation(attention)
     spans = torch.tensor(cited.spans)  # (S, 2)
     return {
         way: [float(scores[: len(ends)][(ends > a) & (ends <= b)].sum()) for a, b in spans]

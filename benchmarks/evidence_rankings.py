@@ -4,22 +4,18 @@ A row has the scores of a method, or what the answer loses without subsets of th
 are computed: leave-one-out, ARC-JSD, ContextCite and the subsets that LDS is measured on.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from importlib.util import find_spec
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
-from normxlogit.errors import DataError
 from normxlogit.methods.perturbation import random_subsets
-from normxlogit.pipeline.completions.completed import Completed
 
 from .document_removals import PromptPieces, measured_losses, one_left_out, token_nats
-from .hotpot import Array, Prompt, shared_titles, shared_words
+from .hotpot import Prompt, shared_titles, shared_words
+from .token_rankings import TokenRanking, token_rankings
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -88,104 +84,10 @@ def _of_words(prompt: Prompt) -> list[Row]:
     return [{"method": name, "units": units, "scores": values, "passes": 0.0} for name, values in scores.items()]
 
 
-def _of_gradient(prompt: Prompt) -> list[Row]:
-    """Return the ranking by plain gradient times input embedding."""
-    scores = gradient_times_input(prompt.explainer.model, prompt.completed)  # (T,)
-    return [{"method": "gradient x input", "scores": prompt.per_sentence(scores), "passes": 3.0}]
-
-
-def gradient_times_input(model: Any, completed: Completed) -> Array:
-    """Return plain gradient times input embedding of each token for an answer's log-probability, (T,).
-
-    Args:
-        model: A causal language model.
-        completed: A prompt with its answer.
-    """
-    ids = torch.tensor([completed.encoding.ids], device=model.device)  # (1, T)
-    count = len(completed.generated_ids)
-    embeddings = model.get_input_embeddings()(ids).detach().requires_grad_()  # (1, T, H)
-    with torch.enable_grad():
-        logits = model(inputs_embeds=embeddings, use_cache=False, logits_to_keep=count + 1).logits[0, :-1]  # (G, V)
-        nats = logits.float().log_softmax(-1).gather(1, ids[0, -count:, None]).sum()
-        (gradient,) = torch.autograd.grad(nats, embeddings)
-    scores: Array = (gradient * embeddings).sum(-1)[0].detach().double().cpu().numpy()
-    return scores
-
-
-def _of_rollout(prompt: Prompt) -> list[Row]:
-    """Return the ranking by attention rollout."""
-    scores = attention_rollout(prompt.explainer.model, prompt.completed)  # (T,)
-    return [{"method": "attention rollout", "scores": prompt.per_sentence(scores), "passes": 1.0}]
-
-
-def attention_rollout(model: Any, completed: Completed) -> Array:
-    """Return the attention rollout (Abnar and Zuidema, 2020) from the tokens that predict an answer, (T,).
-
-    Args:
-        model: A causal language model.
-        completed: A prompt with its answer.
-    """
-    ids = torch.tensor([completed.encoding.ids[:-1]], device=model.device)
-    with eager_attention(model), torch.inference_mode():
-        attentions = model(ids, output_attentions=True, use_cache=False, logits_to_keep=1).attentions
-        flow = rollout([heads[0] for heads in attentions], len(completed.generated_ids))
-    return np.append(flow, 0.0)  # the last token predicts none
-
-
-@contextmanager
-def eager_attention(model: Any) -> Iterator[None]:
-    """Let a model compute attention probabilities, which fused kernels do not return."""
-    attention = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    try:
-        yield
-    finally:
-        model.set_attn_implementation(attention)
-
-
-def rollout(attentions: Sequence[Tensor], count: int) -> Array:
-    """Return the attention rollout of the last tokens, summed over them, (T,).
-
-    Args:
-        attentions: The attention probabilities of each layer, (heads, T, T).
-        count: How many tokens.
-    """
-    length = attentions[0].shape[-1]
-    flow = torch.zeros(length)
-    flow[-count:] = 1.0
-    for heads in reversed(attentions):
-        flow = (flow + flow @ heads.float().mean(0)) / 2
-    rolled: Array = flow.double().numpy()
-    return rolled
-
-
-def _of_flashtrace(prompt: Prompt) -> list[Row]:
-    """Return the ranking by the package FlashTrace."""
-    scores = flashtrace_scores(prompt.explainer.model, prompt.explainer.tokenizer, prompt.completed)  # (T,)
-    return [{"method": "FlashTrace", "scores": prompt.per_sentence(scores), "passes": 1.0}]
-
-
-def flashtrace_scores(model: Any, tokenizer: Any, completed: Completed) -> Array:
-    """Return the scores of the package FlashTrace, with one hop (Pan et al., 2026, arXiv 2602.01914), (T,).
-
-    Args:
-        model: A causal language model.
-        tokenizer: Its tokenizer.
-        completed: A prompt with its answer.
-
-    Raises:
-        DataError: If the package cuts the prompt into other tokens.
-    """
-    from flashtrace import FlashTrace  # type: ignore[import-not-found]
-
-    text, end = completed.encoding.text or "", completed.prompt_characters
-    scores = np.zeros(len(completed.encoding))
-    with eager_attention(model):
-        traced = FlashTrace(model, tokenizer).trace(prompt=text[:end], target=text[end:])
-    if len(traced.scores) != completed.prompt_tokens:
-        raise DataError(f"flashtrace reads {len(traced.scores)} tokens, not {completed.prompt_tokens}")
-    scores[: len(traced.scores)] = traced.scores
-    return scores
+def _by_tokens(ranking: TokenRanking, prompt: Prompt) -> list[Row]:
+    """Return the ranking by the sums of the scores of a sentence's tokens."""
+    scores = ranking.score(prompt.explainer, prompt.completed)  # (T,)
+    return [{"method": ranking.name, "scores": prompt.per_sentence(scores), "passes": ranking.passes}]
 
 
 def _left_out(prompt: Prompt) -> list[Row]:
@@ -277,14 +179,11 @@ MEASURES: dict[str, Measure] = {
     "alone": Measure(_alone, ("alone", "alone, with words", "leads")),
     "left-out": Measure(_left_out, ("one left out",)),
     "random": Measure(_random, ("random", "context-cite 1")),
-    "gradient": Measure(_of_gradient, ("gradient x input",)),
     "normxlogit": Measure(_of_paper, ("normxlogit",)),
-    "rollout": Measure(_of_rollout, ("attention rollout",)),
     "two-hops": Measure(_two_hops, TWO_HOPS),
-    "flashtrace": Measure(_of_flashtrace, ("FlashTrace",)),
     "more-random": Measure(_more_random, ("context-cite 2",)),
 }
 """What is measured of a prompt, by the names that `--methods` takes."""
 
-if not find_spec("flashtrace"):
-    del MEASURES["flashtrace"]
+for _key, _ranking in token_rankings().items():
+    MEASURES[_key] = Measure(partial(_by_tokens, _ranking), (_ranking.name,))
