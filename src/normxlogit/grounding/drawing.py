@@ -164,7 +164,9 @@ def _document_table(cited: Citations) -> list[Table]:
     columns = {
         kind: [document.name for document in documents],
         "the answer after it alone": list(map(_likelihood_alone, documents)),
-        "rare words of question and answer": [", ".join(document.words[:MOST_WORDS]) for document in documents],
+        "words of question and answer, the rarest first": [
+            ", ".join(document.words[:MOST_WORDS]) for document in documents
+        ],
         f"in {first.name}, after it rather than after the others": [leads.get(d.name, "") for d in documents],
     }
     shown = {title: cells for title, cells in columns.items() if any(cells)}
