@@ -24,6 +24,7 @@ from .actions import ActionSpec, action_prompt
 from .conversation_prompts import conversation_prompt
 from .other_answers import Contrast
 from .prompts import CallParts, SourcedPrompt, question_prompt
+from .written_call import common_start
 
 _CITATION_MARK = re.compile(
     r"[^\S\n]*(?:\[\^?(?:(?:doc|document|source) ?)?[1-9]\d{0,2}(?:[,;–-] ?\d+)*\](?:\(\S*?\))?|【[^】]*】)"
@@ -143,10 +144,9 @@ def _completed_by_call(model: TaskModel, prompt: ReadPrompt, answer: str, call: 
     if call.other is None:
         return replace(completed, parts=_without_shared_tokens(completed, call.spans))
     other = read_completion(model, prompt, call.other.text, longer=True)
-    pairs = zip(completed.encoding.ids, other.encoding.ids, strict=False)
-    place = next((place for place, (own_id, other_id) in enumerate(pairs) if own_id != other_id), None)
-    if place is None or place < completed.prompt_tokens:
-        where = "nowhere" if place is None else "before they begin"
+    place = common_start(completed.encoding.ids, other.encoding.ids)
+    if place < completed.prompt_tokens or place == min(len(completed.encoding), len(other.encoding)):
+        where = "before they begin" if place < completed.prompt_tokens else "nowhere"
         raise InputError(f"as the tokenizer reads them, the call and {call.other.described} differ {where}")
     parting = Parting(place - completed.prompt_tokens, other.encoding.ids[place])
     return replace(completed, parts=_part_with(completed, place, call.spans), parting=parting)
@@ -156,8 +156,10 @@ def _part_with(completed: Completed, token: int, spans: Mapping[str, Span]) -> d
     """Return the part of a call that a token is in; of one between the parts the token itself."""
     sequence = completed.sequenced()
     start, end = moved(sequence.offsets[token], -sequence.prompt_characters)
-    own = {name: span for name, span in spans.items() if overlap(span, (start, end))}
-    return dict([*own.items()][:1]) or {completed.encoding.tokens[token]: (max(start, 0), end)}
+    for name, span in spans.items():
+        if overlap(span, (start, end)):
+            return {name: span}
+    return {completed.encoding.tokens[token]: (max(start, 0), end)}
 
 
 def _without_shared_tokens(completed: Completed, spans: Mapping[str, Span]) -> dict[str, Span]:

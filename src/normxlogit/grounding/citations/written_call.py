@@ -5,7 +5,7 @@ stands, and nowhere else.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -93,7 +93,7 @@ class WrittenCall:
         if continues and last in self.rendering.starts:
             start = self._end_of_step(last)
         else:
-            start = _common_start(self.text_with(answer_follows=not continues), self.text)
+            start = common_start(self.text_with(answer_follows=not continues), self.text)
         return min(start, *(first for first, _ in self.spans.values()))
 
     def _end_of_step(self, place: int) -> int:
@@ -108,7 +108,7 @@ class WrittenCall:
     def start_of_answer(self) -> int:
         """Return where the text begins to be a call: where it parts from the same with words in its place."""
         words = Message("assistant", _unused_mark(self.text, self.call.name), "assistant", self.call.number)
-        return _common_start(self.text_with(words), self.text)
+        return common_start(self.text_with(words), self.text)
 
     def end(self) -> int:
         """Return where the call ends in the text: behind the quotes and brackets after its last argument."""
@@ -184,13 +184,13 @@ def _unused_mark(text: str, value: Any) -> str:
 
 def _differing_span(text: str, marked_text: str, mark: str) -> Span | None:
     """Return the only span of a text that differs from the same with a marker there; None if more differs."""
-    start = _common_start(text, marked_text)
-    after = _common_start(text[::-1], marked_text[::-1])
+    start = common_start(text, marked_text)
+    after = common_start(text[::-1], marked_text[::-1])
     written = marked_text[start : len(marked_text) - after]
     return (start, len(text) - after) if written.strip("\"'") == mark else None
 
 
-def _common_start(text: str, other: str) -> int:
-    """Return how many characters two texts have in common from their beginning."""
-    pairs = enumerate(zip(text, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(text), len(other)))
+def common_start(first: Sequence[Any], second: Sequence[Any]) -> int:
+    """Return how many entries two sequences, such as the characters of texts, have in common from their beginning."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((place for place, (a, b) in pairs if a != b), min(len(first), len(second)))
