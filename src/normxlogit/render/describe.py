@@ -9,7 +9,7 @@ from ..errors import MethodError
 from ..methods.registry import MethodInfo, describe
 from ..results.attribution import Attribution
 from ..results.storage.schema import check, setting_text
-from ..results.targets import prediction_of, prediction_text
+from ..results.targets import common_position, prediction_of, prediction_text
 from ..results.units.characters import visible
 from ..results.verification import Verification, answer_text, names_of
 from .blocks import Column, Header, Table, cell
@@ -91,8 +91,8 @@ def _target_text(a: Attribution, explained: str) -> str:
 
 def _position_text(a: Attribution) -> str:
     """Return the position at which all targets are read, as the end of a sentence; empty if there is none."""
-    position, *others = {target.position for target in a.targets}
-    if others or position is None or position >= len(a.tokens):
+    position = common_position(a.targets)
+    if position is None or position >= len(a.tokens):
         return ""
     return f", at position {position} ({visible(a.tokens[position])})"
 

@@ -12,7 +12,7 @@ from ..errors import DataError
 from ..text.characters import Span
 from .base import Record
 from .storage.schema import FloatArray, Index, IndexSpans, Indices, Measured, Strings
-from .targets import Prediction, Quantity, Target, prediction_of
+from .targets import Prediction, Quantity, Target, common_position, prediction_of
 from .units.kinds import Merge
 from .units.media import Medium
 from .units.spans import MessageSpan
@@ -209,8 +209,8 @@ class Contents(Record):
 
         Its score reflects that a prediction is made there rather than which one, so rankings and colours leave it out.
         """
-        positions = {target.position if target.kind == "token" else None for target in self.targets}
-        return positions.pop() if len(positions) == 1 else None
+        are_tokens = all(target.kind == "token" for target in self.targets)
+        return common_position(self.targets) if are_tokens else None
 
     @cached_property
     def prompt(self) -> str | None:

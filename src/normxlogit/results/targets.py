@@ -1,5 +1,6 @@
 """Predictions of a model, and the targets that are explained."""
 
+from collections.abc import Iterable
 from typing import Any, Literal, NamedTuple
 
 from .storage.schema import Index, IndexSpan, Number
@@ -58,6 +59,12 @@ class Target(NamedTuple):
     contrast_id: Index | None = None
     position: Index | None = None
     span: IndexSpan | None = None
+
+
+def common_position(targets: Iterable[Target]) -> int | None:
+    """Return the position at which all targets are read; None where there are several, or none."""
+    positions = {target.position for target in targets}
+    return positions.pop() if len(positions) == 1 else None
 
 
 def prediction_of(result: Any) -> Prediction | None:

@@ -18,7 +18,7 @@ from ...errors import DataError, optional_module, reason_of
 from ...extending import registered
 from ..attribution import Attribution
 from ..base import Record
-from ..targets import prediction_of
+from ..targets import common_position, prediction_of
 from .files import replacing
 from .schema import (
     FORMAT_VERSION,
@@ -67,12 +67,6 @@ def _of_targets(field: str, a: Attribution) -> list[Any] | None:
     return None if None in values else values
 
 
-def _position(a: Attribution) -> int | None:
-    """Return the position at which all targets are read, None for several."""
-    positions = {target.position for target in a.targets}
-    return positions.pop() if len(positions) == 1 else None
-
-
 COMMON = {
     "text": Column(str, "text"),
     "units": Column(Strings, "units.text"),
@@ -102,7 +96,7 @@ TEXT = {
     "value": Column(Number, partial(_of_prediction, "value")),
     "probability": Column(Number, partial(_of_prediction, "probability")),
     "target_ids": Column(Indices, partial(_of_targets, "id")),
-    "position": Column(Index, _position),
+    "position": Column(Index, lambda a: common_position(a.targets)),
 }
 
 ANSWER = {
