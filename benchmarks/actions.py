@@ -21,7 +21,6 @@ import torch
 
 from normxlogit import Explainer
 from normxlogit.errors import DataError
-from normxlogit.evaluation.datasets import parsed_rows
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
@@ -33,7 +32,7 @@ from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
 
 from .injections import Call, Half, Injection, write_injections
-from .real_grounding import check_reader
+from .kept_rows import check_reader, kept_rows
 from .token_rankings import TokenRanking, token_rankings
 
 Array = npt.NDArray[np.float64]
@@ -336,7 +335,7 @@ def _rounded(row: dict[str, Any]) -> dict[str, Any]:
 
 def load_measured(file: Path) -> list[Measured]:
     """Read what was measured; nothing of a file that is not there."""
-    return parsed_rows(file, lambda row: Measured(**row), "not a measured trace") if file.exists() else []
+    return kept_rows(file, Measured, "not a measured trace")
 
 
 OfTrace = Mapping[str, Measured]

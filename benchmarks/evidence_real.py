@@ -14,7 +14,6 @@ import numpy as np
 
 from normxlogit import Explainer
 from normxlogit.errors import DataError
-from normxlogit.evaluation.datasets import parsed_rows
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval, rank_correlation
@@ -24,7 +23,7 @@ from normxlogit.methods.perturbation import Perturbation, log_odds
 
 from .evidence_rankings import MEASURES
 from .hotpot import Array, Prompt, Question, is_right
-from .real_grounding import check_reader
+from .kept_rows import check_reader, kept_rows
 
 MEASURED = Path(__file__).with_name("evidence_real.jsonl")
 """What SmolLM2-135M makes of the development half, 46 questions, as far as it was measured."""
@@ -193,7 +192,7 @@ def _keep(prompt: Prompt, row: Mapping[str, Any], answers: str, file: Path) -> N
 
 def load_measured(file: Path) -> list[Measured]:
     """Read what was measured; nothing of a file that is not there."""
-    return parsed_rows(file, lambda row: Measured(**row), "not a measured question") if file.exists() else []
+    return kept_rows(file, Measured, "not a measured question")
 
 
 def by_question(rows: Sequence[Measured], answers: str) -> dict[int, dict[str, Measured]]:

@@ -16,7 +16,6 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.datasets import parsed_rows
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval
@@ -24,7 +23,7 @@ from normxlogit.explainer import Explainer
 from normxlogit.grounding.citations.cited_answer import read_answered
 
 from .chains import distributions
-from .real_grounding import check_reader
+from .kept_rows import check_reader, kept_rows
 
 MEASURED = Path(__file__).with_name("needles.jsonl")
 """Where SmolLM2-135M finds the needles."""
@@ -145,7 +144,7 @@ def measure(
 
 def load_measured(file: Path) -> list[Found]:
     """Read what was measured; nothing of a file that is not there."""
-    return parsed_rows(file, lambda row: Found(**row), "not a measured needle") if file.exists() else []
+    return kept_rows(file, Found, "not a measured needle")
 
 
 def _firsts(explainer: Explainer, needle: Needle) -> tuple[bool, ...]:

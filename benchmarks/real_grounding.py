@@ -35,11 +35,10 @@ from normxlogit.grounding.facts import ComparedText, all_words, facts_of, is_sta
 from normxlogit.grounding.measured import Reading, WordReading
 from normxlogit.grounding.ranking import missing_names, share_in_one, share_of_words, support
 from normxlogit.grounding.verdicts import GOOD, Judgement, deciding_source, judgement_of
-from normxlogit.long_runs.model_identity import identity_of
-from normxlogit.model.task_model import TaskModel
 from normxlogit.results.storage.files import write_text
 from normxlogit.text.boundaries import sentence_spans
 
+from .kept_rows import check_reader, kept_rows
 from .marked_phrases import in_phrases
 
 Array = npt.NDArray[np.float64]
@@ -165,7 +164,7 @@ def measure(
         DataError: If another model measured what the file has.
     """
     check_reader(explainer.language_model, file)
-    rows = parsed_rows(file, dict, "not a measured sentence") if file.exists() else []
+    rows: list[dict[str, Any]] = kept_rows(file, dict, "not a measured sentence")
     keys = {(row["dataset"], row["number"], row["is_supported"]) for row in rows}
     order = np.random.default_rng(0).permutation(len(cases)).tolist()
     for _, place in with_progress("labelled sentences", order, on_progress):
@@ -174,15 +173,6 @@ def measure(
             measured = measure_case(explainer, case)
             with file.open("a", encoding="utf-8") as lines:
                 lines.write(_line(measured))
-
-
-def check_reader(model: TaskModel, file: Path) -> None:
-    """Refuse a file of another model; of a new file the model's digest is kept beside it."""
-    digest, beside = identity_of(model).digest, file.with_name(f"{file.name}.model")
-    if not file.exists():
-        write_text(digest, beside)
-    elif not beside.exists() or beside.read_text(encoding="utf-8") != digest:
-        raise DataError(f"{file}: another model measured these sentences; name another file with --measured")
 
 
 def _line(measured: Measured) -> str:
@@ -206,7 +196,7 @@ def load_measured(file: Path, kind: type[Measured]) -> list[Measured]:
         file: The file that `measure` wrote.
         kind: What its rows are.
     """
-    rows = parsed_rows(file, lambda row: kind(**row), "not a measured sentence") if file.exists() else []
+    rows = kept_rows(file, kind, "not a measured sentence")
     return sorted(rows, key=lambda row: (row.dataset, row.number, not row.is_supported))
 
 
