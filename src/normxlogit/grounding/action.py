@@ -75,9 +75,12 @@ class Action(NamedTuple):
         line = f"{one_line(self.tool)}, not {one_line(self.other)}: {where} it is {likelihood_text(self.odds)}"
         if first.nats is None:
             return f"{line}; that rests most on {first.described}"
-        without = likelihood_text(self.odds - first.nats)
-        if first.nats > LEAST_LOSS:
+        odds_without = self.odds - first.nats
+        without = likelihood_text(odds_without)
+        if first.nats > LEAST_LOSS and odds_without <= 0 < self.odds:  # the other answer would be the likelier one
             line = f"{line}, because of {first.described}: without it {without}"
+        elif first.nats > LEAST_LOSS:
+            line = f"{line}; it loses most without {first.described}: then {without}"
         else:
             line = f"{line}; no source that was left out changes that much: without {first.described} {without}"
         if not self._has_request_beside(first):

@@ -249,7 +249,10 @@ def test_a_call_against_another_answer_is_explained_where_the_two_part(template,
     assert cited.action.odds == pytest.approx(odds(before), abs=1e-3)
     (name, loss), *_ = cited.losses.items()
     first, last = cited.spans[cited.names.index(name)]
-    assert loss == pytest.approx(odds(before) - odds(before[:first] + before[last:]), abs=1e-3)
+    odds_without = odds(before[:first] + before[last:])
+    assert loss == pytest.approx(odds(before) - odds_without, abs=1e-3)
+    assert (", because of" in cited.summary) == (loss > 1 and odds_without <= 0 < cited.action.odds)
+    assert ("it loses most without" in cited.summary) == (loss > 1 and not odds_without <= 0 < cited.action.odds)
     assert Citations.from_dict(json.loads(json.dumps(cited.to_dict()))) == cited
     assert "What does the difference rest on?" in str(cited)
 
