@@ -69,7 +69,7 @@ class PooledCopy(Generic[Model]):
         self._first_counts = self._change_counts()
 
     def refresh(self) -> None:
-        """Update the copy to the owner's values, as training changes buffers and the data of weights."""
+        """Update the copy to the model's values, as training changes buffers and the data of weights."""
         for copied, original in self._private_buffers:
             copied.copy_(original)
         for copied, original in self._constant_weights:

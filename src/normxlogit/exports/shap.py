@@ -96,7 +96,10 @@ def _check_shown(a: Attribution, result: Record) -> None:
 
 
 def _token_texts(a: Attribution) -> list[str]:
-    """Cut texts into one string for each token, with the white space after it; special tokens have empty ones."""
+    """Cut texts into one string for each token, with the white space after it; special tokens have empty ones.
+
+    Where it is not known which characters a token has, its own string is returned.
+    """
     if a.offsets is None or a.text is None:
         return [f"{token} " for token in a.tokens]
     strings = [""] * len(a.tokens)
@@ -105,6 +108,6 @@ def _token_texts(a: Attribution) -> list[str]:
         # Tokens that share characters may begin before the token before them.
         starts = list(accumulate((a.offsets[token][0] for token in tokens), max))
         cuts = [0, *starts[1:], len(text)]  # each token reaches up to the next one
-        for token, (start, end) in zip(tokens, pairwise(cuts), strict=False):
+        for token, (start, end) in zip(tokens, pairwise(cuts), strict=False):  # of no tokens there is one piece
             strings[token] = text[start:end]
     return strings

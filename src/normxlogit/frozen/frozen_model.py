@@ -170,7 +170,8 @@ class FrozenModel:
             predict: As in `run`.
 
         Returns:
-            None if passes of this kind were proved before, or the pass that was proved is another than this one.
+            The pass of this batch, whose trunk its own `contributions` prove if the model has a head. None if passes
+            of this kind were proved before, or are proved now by another pass than that of this batch.
         """
         lowest_place = min({*reading.places} - {MEDIA})
         kind = _PassKind(bool(batch.media), batch.has_source, bool(batch.arguments), lowest_place)
@@ -188,7 +189,9 @@ class FrozenModel:
             has_head = self.model.parts.trunk is not None
             if has_head:
                 self._prove_head(run, Conservation())
-            if not has_head or not explains_batch:  # otherwise the backward pass that explains proves it
+            # With a head, whose outputs are all proved, the quantity that `contributions` explains proves the trunk.
+            # Without one it would prove the output that is explained, and none of the others.
+            if not (has_head and explains_batch):
                 run = proved_by_random_sum(run)
             return run if explains_batch else None
 

@@ -474,7 +474,16 @@ class TaskModel:
         return self.head.tokens(_at_token(hidden, positions)).float()  # (B, V)
 
     def _checked_answer(self, batch: Batch, hidden: Tensor | None, logits: Tensor | None) -> Tensor | None:
-        """Return the answer of a head other than a vocabulary's, (B, C) or (B, T, C), which fits the task."""
+        """Return the answer of a head other than a vocabulary's, (B, C) or (B, T, C), which fits the task.
+
+        Args:
+            batch: The texts.
+            hidden: The head's input, (B, T, H); None if there is no head.
+            logits: The model's own answer; None if its head has not run.
+
+        Returns:
+            The model's answer, or that of its head; None if it has neither, which is refused where the answer is read.
+        """
         if logits is None and hidden is not None:
             logits = self.head.texts(hidden, batch.inputs)
         if logits is not None:

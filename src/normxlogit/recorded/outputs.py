@@ -48,6 +48,7 @@ def explain(model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options)
     model.refresh()
     model.task.check_explains_inputs(model)
     model.task.check_input(model, "one text")
+    # `continued` leaves out the note that without padding the answer may be another: this pass keeps its padding.
     encodings = model.task.position.locate(model.encoder.from_batch(inputs, continued=True), options.position)
     options.check_count(len(encodings))
     options.check_target(model)

@@ -50,7 +50,8 @@ def generation_blocks(g: Attribution) -> Blocks:
     if is_transcript:
         legend = Legend(meaning.positive, meaning.negative, [SCALE_OF_WORDS])
         return [header_block, *_transcript(g, meaning.negative), legend]
-    media, scores = _media_blocks(g, first_part=g.text_units)
+    # Links lead from each generated token to the tokens before it, numbered from 0, and behind these to parts of media.
+    media, scores_of_links = _media_blocks(g, first_part=g.text_units)
     parts = _names_of_media_parts(g)
     hint = HINT.replace("what it", f"the {parts} and words that it") if media else HINT
     notes = [SCALE_OF_TOKENS, f"{parts} by the largest of theirs"] if media else [SCALE_OF_TOKENS]
@@ -58,7 +59,7 @@ def generation_blocks(g: Attribution) -> Blocks:
         header_block,
         _sentences(_prompt_and_completion(g)),
         *media,
-        Links({"signed": g.signed, "scores": scores}, hint, meaning.negative or NEGATIVE),
+        Links({"signed": g.signed, "scores": scores_of_links}, hint, meaning.negative or NEGATIVE),
         *_blocks_over_time(_by_word(g)),
         *removals_table(g.verified),
         Fold("Each generated token and what it rests on", [_strongest(g, meaning.negative or "")], essential=True),

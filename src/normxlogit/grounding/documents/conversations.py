@@ -220,14 +220,14 @@ def _notes(messages: Sequence[RawMessage]) -> Iterator[str]:
                 yield UNREAD.format(number, part.get("type") if isinstance(part, Mapping) else part)
 
 
-def _joined(steps: Iterable[Message]) -> list[Message]:
-    """Join the texts of one kind in a row, and leave out empty ones."""
+def _joined(steps_of_message: Iterable[Message]) -> list[Message]:
+    """Join the texts of one kind in a row, of the steps of one original message, and leave out empty ones."""
     joined: list[Message] = []
-    for step in steps:
+    for step in steps_of_message:
         text, last = step.text.strip(), joined[-1] if joined else None
         if step.kind == "tool call" or step.part is not None:
             joined.append(step)
-        elif text and last is not None and (last.kind, last.call) == (step.kind, step.call):
+        elif text and last is not None and last.kind == step.kind:
             joined[-1] = replace(last, text=f"{last.text}\n{text}")
         elif text:
             joined.append(replace(step, text=text))

@@ -182,8 +182,7 @@ def abbreviated(value: Any) -> str:
 
 def _whole(value: Any, least: int, limit: int) -> int | None:
     """Return a whole number from `least` to below `limit`; None for any other value."""
-    is_numpy_number = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    is_whole = type(value) is int or is_numpy_number
+    is_whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)  # of Python or numpy
     return int(value) if is_whole and least <= int(value) < limit else None
 
 
