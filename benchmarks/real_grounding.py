@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import rankdata
+from scipy.stats import binomtest, rankdata
 
 from normxlogit import Explainer
 from normxlogit.errors import DataError
@@ -46,6 +46,9 @@ Booleans = npt.NDArray[np.bool_]
 
 MEASURED = Path(__file__).with_name("real_grounding.jsonl")
 """What SmolLM2-135M makes of the development halves."""
+
+RULES_READ = 323
+"""How many of the texts had been read, in the order of the file of readings, when the rules of verdicts were chosen."""
 
 MOST_WORDS = 200
 """Most words of a document that are read; of longer ones the sentences with most of the claim's words."""
@@ -196,8 +199,17 @@ def load_measured(file: Path, kind: type[Measured]) -> list[Measured]:
         file: The file that `measure` wrote.
         kind: What its rows are.
     """
-    rows = kept_rows(file, kind, "not a measured sentence")
-    return sorted(rows, key=lambda row: (row.dataset, row.number, not row.is_supported))
+    return sorted(rows_as_read(file, kind), key=lambda row: (row.dataset, row.number, not row.is_supported))
+
+
+def rows_as_read(file: Path, kind: type[Measured]) -> list[Measured]:
+    """Read what was measured, in the order in which it was; nothing of a file that is not there.
+
+    Args:
+        file: The file that `measure` wrote.
+        kind: What its rows are.
+    """
+    return kept_rows(file, kind, "not a measured sentence")
 
 
 def beside(file: Path, name: str) -> Path:
@@ -226,7 +238,7 @@ def judge_again(readings: Path, cases: Sequence[Case]) -> None:
         cases: The sentences with their labels and documents.
     """
     by_number = {(case.dataset, case.number, case.is_supported): case for case in cases}
-    read = load_measured(readings, ReadCase)
+    read = rows_as_read(readings, ReadCase)
     judged = [judged_case(by_number[each.dataset, each.number, each.is_supported], each) for each in read]
     if judged:
         write_text("".join(map(_line, judged)), readings.with_name(readings.name.replace("readings", "verdicts")))
@@ -386,7 +398,7 @@ def verdict_table(judged: Sequence[JudgedCase]) -> str:
         judged: Labelled claims and answers with their verdicts.
     """
     rows = []
-    for dataset, label in product(dict.fromkeys(case.dataset for case in judged), (True, False)):
+    for dataset, label in product(sorted({case.dataset for case in judged}), (True, False)):
         cases = [case for case in judged if (case.dataset, case.is_supported) == (dataset, label)]
         counts = Counter(judgement for case in cases for judgement in case.judgements)
         supported = sum(counts[judgement] for judgement in GOOD)
@@ -395,6 +407,14 @@ def verdict_table(judged: Sequence[JudgedCase]) -> str:
         rows.append([dataset, "supported" if label else "not supported", *map(str, numbers)])
     columns = ["texts", "sentences", "called supported or quoted", "accused", "cannot tell"]
     return markdown_table(["data", "label", *columns], rows)
+
+
+def _accused_line(judged: Sequence[JudgedCase]) -> str:
+    """Return how many supported sentences are accused, with the upper end of the exact 95% interval of their rate."""
+    of_supported = [judgement for case in judged if case.is_supported for judgement in case.judgements]
+    accused = sum(judgement in ACCUSING for judgement in of_supported)
+    limit = binomtest(accused, len(of_supported), alternative="less").proportion_ci(0.95).high
+    return f"Of {len(of_supported)} supported sentences {accused} are accused: at most {limit:.1%} with 95% confidence.\n"
 
 
 ACCUSING: tuple[Judgement, ...] = ("partly", "not in the sources", "contradicts")
@@ -488,11 +508,14 @@ def _f1(marked: Array, right: Array, labelled: Array, axis: int = -1) -> Array:
 
 def report(file: Path, data: Path | None) -> str:
     """Return the tables of what was measured, and of WiCE where its claims are at hand."""
-    measured, judged = load_measured(file, MeasuredCase), load_measured(beside(file, "verdicts"), JudgedCase)
+    measured, judged = load_measured(file, MeasuredCase), rows_as_read(beside(file, "verdicts"), JudgedCase)
     if not measured:
         raise DataError(f"{file}: nothing was measured; name a model with --model, and its data with --data")
     of_attribution = [case for case in measured if case.dataset == "AttributionBench"]
-    sections = ["Verdicts\n", verdict_table(judged)] if judged else []
+    sections = ["Verdicts\n", verdict_table(judged), _accused_line(judged)] if judged else []
+    if judged[RULES_READ:]:
+        later = judged[RULES_READ:]
+        sections += ["Verdicts on texts that were read later\n", verdict_table(later), _accused_line(later)]
     sections += ["Ranking\n", ranking_table(measured)]
     if len({case.group for case in of_attribution}) > 1:
         sections += [chosen_elsewhere(of_attribution) + "\n", "Calibration\n", _calibration_table(of_attribution)]
