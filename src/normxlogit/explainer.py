@@ -106,6 +106,9 @@ class Explainer(Calls):
         return self._arguments | {"model": without_recording_hooks(self.model)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set up a new or unpickled explainer from the arguments of `TaskModel`, by name."""
+        # Gives the class the methods that other packages register, unless an explainer before this one has: their
+        # modules are imported here, and not by importing this package.
         add_calls(Explainer, references("calls"))
         self._arguments = state
         self.model: nn.Module = state["model"]

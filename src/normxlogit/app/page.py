@@ -182,7 +182,7 @@ def _generate_form(app: App) -> Form:
     prompt = gr.Textbox(label="Prompt", value="Once upon a time", lines=3, max_lines=12, elem_id="prompt")
     button = gr.Button("Generate and explain", variant="primary", elem_id="generate")
     with _options():
-        common = _common_fields(app, "generate", new_tokens=20)
+        common = _common_fields(app, tab="generate", new_tokens=20)
         chat = gr.Checkbox(label="The prompt is a chat message", elem_id="chat")
     fields = {"prompt": prompt, **common, "chat": chat}
     return Form(

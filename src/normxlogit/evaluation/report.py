@@ -172,7 +172,7 @@ def _falls_table(results: Sequence[Faithfulness]) -> str:
     measured = _measured(results, "falls")  # (N, 4) each
     if not measured:
         return ""
-    measured.sort(key=lambda entry: -float(entry.figures.mean()))
+    measured.sort(key=lambda entry: entry.figures.mean(), reverse=True)
     rows = []
     for method, falls in measured:
         intervals = [mean_interval(column) for column in falls.T]

@@ -196,8 +196,9 @@ def _taken_for_chat(settings: Options, of_prompt: Settings) -> Options:
     """Take from the settings what a pipeline gives to its chat template.
 
     Args:
-        settings: The settings, from which these are removed.
-        of_prompt: The keywords for prompts: those that a tokenizer's call does not take are the template's.
+        settings: All settings of a pipeline by name, from which those of the template are removed.
+        of_prompt: Those among them that are passed on with a prompt, to the tokenizer's call or to its chat template:
+            what the call does not take is the template's.
     """
     of_call = inspect.signature(PreTrainedTokenizerBase.__call__).parameters
     names = ("tools", "documents", *(name for name in of_prompt if name not in of_call))

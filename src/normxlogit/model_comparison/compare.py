@@ -385,7 +385,16 @@ def _explain_completions(
 ) -> list[Explained]:
     """Explain completions of prompts by both models, each as a whole.
 
-    Where the models' tokenizers make a completion of different numbers of tokens, its log-probability is explained.
+    A completion's logits are explained, or its log-probability where the models' tokenizers make different numbers of
+    tokens of it: a sum of logits grows with their number.
+
+    Args:
+        sides: The models, before and after.
+        texts: Each prompt with its completion.
+        method: The method; None for the default.
+
+    Returns:
+        What each model makes of the completions, before and after.
     """
     completed_by_model: list[list[Completed]] = []
     for side in sides:

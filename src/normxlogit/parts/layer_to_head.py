@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten  # which know named tuples and transformers' outputs
 
-from ..copies.answer_form import fields_of
+from ..copies.answer_form import FieldKey, fields_of
 from ..copies.memory import attempted
 from ..copies.run import (
     CallArguments,
@@ -288,16 +288,24 @@ def _with_inputs_as_states(output: Any, arguments: CallArguments) -> Any:
     """Return the output of a skipped layer with the states that it was given, each by its name or in their order."""
     if isinstance(output, Tensor):
         return arguments.main_input
+    # The arguments that no field has got yet, by their names or places.
     inputs: dict[Any, Any] = {**dict(enumerate(arguments.args)), **arguments.kwargs}
 
-    def input_for(name: Any, value: Any) -> Any:
-        """Return the input of a state's name, or the next one of its shape; the value itself if it is not a state."""
+    def input_for(field_key: FieldKey, value: Any) -> Any:
+        """Return the input that stands for a field of the output; the field's own value if it is not a state.
+
+        Of the inputs with the form of the value, it is the one with the name or place of the field, or the first.
+
+        Args:
+            field_key: The name of the field, or its place in a tuple.
+            value: What the layer returned there: a state if it is (B, T, H).
+        """
         if not isinstance(value, Tensor) or value.ndim != 3:
             return value
-        states = [key for key, given in inputs.items() if isinstance(given, Tensor) and _has_form(given, value)]
-        if not states:
+        keys = [key for key, given in inputs.items() if isinstance(given, Tensor) and _has_form(given, value)]
+        if not keys:
             return value
-        return inputs.pop(name if name in states else states[0])
+        return inputs.pop(field_key if field_key in keys else keys[0])
 
     values, form = tree_flatten(output, is_leaf=lambda value: value is not output)
     return tree_unflatten(list(map(input_for, fields_of(output), values)), form)

@@ -66,7 +66,7 @@ def explain(model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options)
     return Attributions(attribute_pass(model, run, options))
 
 
-def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: bool = False) -> ForwardPass:
+def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: bool) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs.
 
     Args:
@@ -76,11 +76,11 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
         layers: Whether the outputs of all layers are explained.
 
     Raises:
-        InputError: If the outputs do not come from these inputs, or hold NaN.
+        InputError: If the outputs do not come from these inputs, or hold numbers that cannot be explained.
         HeadMismatchError: If the head gives other logits than they hold.
     """
     states, logits = checked_states_and_logits(outputs, batch, per_token=not model.task.position.pooled)
-    model.prepare(batch)
+    model.prepare(batch)  # finds the parts, if this is the first batch of the model
     parts = model.parts
     check_layer_count(states, parts)
     embedded = read_embedded(model, batch)  # (B, T, H)
@@ -92,6 +92,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
     states_of_layers = model.with_embeddings(states, embedded) if layers else None
     run = model.finish(batch, hidden, embedded, states_of_layers, logits=None)
     logits_read = logits if run.positions is None else logits_at(logits, run.positions)
+    # Logits may be infinite where the head gives the same ones, which is checked below.
     if logits_read.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
     if logits_read.shape != run.logits.shape:

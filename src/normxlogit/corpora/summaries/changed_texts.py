@@ -37,16 +37,17 @@ Change = tuple[Parts, Parts]
 
 
 def places_of(terms: Sequence[str], parts: Parts) -> tuple[Place, ...]:
-    """Return where a text has a word, or two words of which the second stands behind the first, as near as they do.
+    """Return where a text has a word first, or where two words stand nearest to each other in their order.
 
     Args:
-        terms: The word, or both, as tables write them.
+        terms: The word, or two different ones, of which the second stands behind the first. As tables write them.
         parts: The words of the text.
 
     Returns:
-        A place for each; () if the text does not have them.
+        A place for each term; () if the text does not have them.
     """
     combinations = product(*(_all_places(term, parts) for term in terms))
+    # A single word has one place, which is the first and the last; the places of different words are never equal.
     in_order = (places for places in combinations if places[0] <= places[-1])
     return min(in_order, key=_distance, default=())
 

@@ -84,6 +84,7 @@ def archipelago(unit_answers: UnitAnswers, budget: int) -> Predict:
             single[members] = (alone - among_all) / 2  # leaving a unit out has the opposite effect
         else:
             joint[members] = (alone + among_all) / 2
+    # In the mean of all units and none, single effects cancel out, and joint ones add a quarter each, see `predict`.
     middle = (value_without[()] + value_of_only[()]) / 2 - joint.sum() / 4
     return QuadraticFunction(middle, single, joint).predict
 

@@ -212,7 +212,7 @@ def result_table(results: Sequence[Record], *, single: bool = False) -> Any:
 
 def result_states(table: Any) -> list[Fields]:
     """Return the states of the results in a table, as `from_dict` reads them."""
-    if "result_json" not in table.column_names:
+    if "result_json" not in table.column_names:  # a corpus of answers without their texts is written without it
         raise DataError("these results were written without their texts (attribute --keep-text keeps them), or changed")
     columns_by_field = {
         field: _as_written(table[name], _arrow_type(COLUMNS[name].type)).to_pylist()
@@ -227,8 +227,9 @@ def result_states(table: Any) -> list[Fields]:
             record = a["units"] if field.startswith("units.") else a
             record[field.removeprefix("units.")] = values[row]
         a["scores"] = np.reshape(np.array(a["scores"], np.float32), shapes[row])
-        a.setdefault("text", None)  # of a corpus whose texts were not kept
-        a.setdefault("text_pair", None)
+        # A corpus of predictions without their texts has `result_json`, but no columns of texts.
+        a.setdefault("text", None)
+        a.setdefault("text_pair", None)  # has no column where no text has a second one, either
     return states
 
 
