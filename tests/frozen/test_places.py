@@ -6,19 +6,10 @@ import pytest
 import torch
 
 from normxlogit import MethodError
-from normxlogit.frozen.places import (
-    MEDIA,
-    SOURCE,
-    WORDS,
-    Place,
-    Readout,
-    Side,
-    detached_sinks,
-    hold_sinks,
-    layers_read,
-    lowest_of_sides,
-    only_token,
-)
+from normxlogit.frozen.model_places import layers_read
+from normxlogit.frozen.places import MEDIA, SOURCE, WORDS, Place, Side, lowest_of_sides
+from normxlogit.frozen.readouts import Readout
+from normxlogit.frozen.sinks import detached_sinks, hold_sinks, only_token
 
 STATES = torch.arange(24.0).reshape(2, 3, 4) - 7  # (B, T, H)
 GRADIENTS = (torch.arange(24.0).reshape(2, 3, 4) * 5 % 7) - 3

@@ -15,7 +15,9 @@ from ..tasks.targets import BatchTargets
 from ..tasks.task_outputs import logits_at
 from .backward import frozen_backward
 from .conservation import Conservation
-from .places import ByPlace, Place, Readout, Readouts, detached_sinks, lowest_of_sides, masks_of, only_token
+from .places import Place, lowest_of_sides, masks_of
+from .readouts import ByPlace, Readout, Readouts
+from .sinks import detached_sinks, only_token
 from .vocabulary import BACKPROPAGATED_AT_ONCE, HeadCall, vocabulary_quantities
 
 

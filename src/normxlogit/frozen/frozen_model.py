@@ -16,7 +16,7 @@ from ..copies.clone import clone
 from ..copies.memory import GRAPH_MEMORY
 from ..copies.run import Pass, Pool, Site, constant_clone, run, without_autocast
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..model.forward_pass import no_states
 from ..model.model_copy import MAX_TOKENS, input_errors
 from ..model.task_model import TaskModel
@@ -25,8 +25,11 @@ from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
 from .contributions import FrozenPass, answer_at, proved_by_random_sum
-from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, Readouts, hold_sinks, masks_of
+from .model_places import ModelPlaces
+from .places import MEDIA, WORDS, Place, Reading, masks_of
+from .readouts import Readout, Readouts
 from .recording import Recording, call_recorded, recorded
+from .sinks import hold_sinks
 
 PROOF_TOKENS = 512
 """Most tokens of the text for the proof of a language model, which is not checkpointed."""

@@ -1,11 +1,11 @@
-"""The text of tokens that came without one: what a model generated, or what the caller gave as numbers."""
+"""The text of tokens: of each by itself, and of those that were generated or came as numbers."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from transformers import PreTrainedTokenizerBase
 
-from .encoding import EMPTY, Encoding, readable_tokens
+from .encoding import EMPTY, Encoding
 
 CONTEXT = 8
 """Tokens before a token with which it is decoded: the text that it adds depends on them."""
@@ -86,3 +86,30 @@ def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int | None]) -> s
     """Return the text of tokens, without those that are None."""
     known_ids = [token_id for token_id in ids if token_id is not None]
     return str(tokenizer.decode(known_ids, clean_up_tokenization_spaces=False))
+
+
+def readable_tokens(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], known: dict[int, str] | None = None
+) -> tuple[str, ...]:
+    """Return tokens with their markers as the characters they stand for; forms once found are kept in `known`.
+
+    Args:
+        tokenizer: The tokenizer.
+        ids: The token ids.
+        known: The forms by id, to which new ones are added; None to keep none.
+    """
+    known = {} if known is None else known
+    new_ids = [token_id for token_id in set(ids) if token_id not in known]
+    pieces = tokenizer.convert_ids_to_tokens(new_ids) if new_ids else []
+    known |= {token_id: _readable(tokenizer, piece) for token_id, piece in zip(new_ids, pieces, strict=True)}
+    return tuple(map(known.__getitem__, ids))
+
+
+def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:
+    """Return one token in readable form; "" for an id that the tokenizer does not know."""
+    if piece is None or piece.isascii():
+        return piece or ""
+    text = tokenizer.convert_tokens_to_string([piece])
+    # SentencePiece writes a space as "▁", and drops it at the beginning of a text.
+    is_space_dropped = piece[0] == "▁" and not text.startswith(" ")
+    return " " + text if is_space_dropped else text or piece

@@ -13,9 +13,11 @@ from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBas
 from ..errors import InputError
 from ..text.characters import moved
 from .alignment import aligned_offsets, spans_of_words
-from .encoding import Encoding, Spans, check_ids, doubled_special_tokens, readable_tokens, too_long
+from .decoded_tokens import readable_tokens
+from .encoding import Encoding, Spans, doubled_special_tokens
 from .texts import SplitText, Text, collected, pair_of, positive_integer, read_texts
-from .token_ids import Encoded, batches_of_ids, read_token_ids
+from .token_ids import Encoded, batches_of_ids, check_ids, read_token_ids
+from .windows import too_long
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""

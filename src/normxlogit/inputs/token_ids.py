@@ -10,7 +10,8 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
-from .encoding import Encoding, Spans, check_ids, readable_tokens
+from .decoded_tokens import readable_tokens
+from .encoding import Encoding, Spans
 from .texts import is_column, named_columns, plain_cell, whole_number
 
 NO_MASK = "{} padding tokens were left out, as the token ids came without an attention_mask; a mask of ones keeps them"
@@ -319,3 +320,22 @@ def _is_whole(value: Any, name: str) -> bool:
         return isinstance(value, int | float)
     numbers = value if isinstance(value, list) and name != "input_ids" else [value]
     return all(isinstance(number, int) for number in numbers)
+
+
+def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
+    """Refuse token ids for which the model has no embedding; the message says where they are from.
+
+    Args:
+        ids: The token ids.
+        vocabulary: How many embeddings the model has; None if that is not known.
+        described_source: What holds the ids, for the message, such as "input 0".
+    """
+    if any(isinstance(token_id, bool) for token_id in ids):
+        raise InputError(f"{described_source} holds true or false among its token ids")
+    low, high = min(ids, default=0), max(ids, default=0)
+    if low < 0 or (vocabulary is not None and high >= vocabulary):
+        known = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
+        raise InputError(
+            f"{described_source} holds token id {low if low < 0 else high} and the model knows {known}; is this the "
+            "model's tokenizer?"
+        )

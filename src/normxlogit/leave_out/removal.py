@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from transformers.models.auto import modeling_auto as auto
 
-from ..inputs.encoding import Encoding, readable_tokens
+from ..inputs.decoded_tokens import readable_tokens
+from ..inputs.encoding import Encoding
 from ..model.task_model import TaskModel
 
 Tokens = tuple[int, ...]

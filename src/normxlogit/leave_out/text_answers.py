@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..inputs.encoding import Encoding, Indices, text_to_cut
+from ..inputs.encoding import Encoding
+from ..inputs.windows import Indices, text_to_cut
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..copies.run import without_autocast
 from ..errors import MethodError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host

@@ -12,9 +12,10 @@ from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
 from ..frozen.contributions import Contributions, FrozenPass, contributions
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.places import MEDIA, WORDS, ByPlace, Place, ReadAt, Reading, Side
+from ..frozen.places import MEDIA, WORDS, Place, ReadAt, Reading, Side
+from ..frozen.readouts import ByPlace
 from ..frozen.vocabulary import vocabulary_quantities
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..model.forward_pass import ForwardPass, check_same_pass
 from ..model.task_model import TaskModel
 from ..results.storage.schema import Indices, Strings

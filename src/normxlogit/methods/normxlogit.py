@@ -8,7 +8,7 @@ from torch import Tensor
 from ..copies.arithmetic import l2_norms
 from ..copies.run import tensor_of
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..parts.embeddings import table_of
 from ..tasks import Task
 from .base import Method, Request, Scores

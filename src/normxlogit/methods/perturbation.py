@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.batches import Batch
+from ..inputs.encoding import Encoding
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, masks, moved_position, tokens_removed
 from ..results.targets import OutputQuantity, Quantity

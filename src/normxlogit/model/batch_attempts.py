@@ -12,7 +12,8 @@ from torch import Tensor
 from ..copies.arithmetic import full_float32
 from ..copies.memory import empty_cache, out_of_memory
 from ..errors import InputError, UnsupportedModelError
-from ..inputs.encoding import Batch, Encoding, batches, sizes_of
+from ..inputs.batches import Batch, batches, sizes_of
+from ..inputs.encoding import Encoding
 from ..parts.proofs import later_tokens_change_nothing, padding_changes_nothing
 from .forward_pass import ForwardPass
 from .model_copy import ProvedLengths

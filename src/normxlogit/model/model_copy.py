@@ -17,8 +17,8 @@ from ..copies.memory import reraise_out_of_memory, result_or_none
 from ..copies.run import Pass, Pool, Replacements, Site, TensorInputs, private_clone, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
+from ..inputs.batches import Batch
 from ..inputs.encoder import Encoder
-from ..inputs.encoding import Batch
 from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import Parts, answer_of
 from ..parts.model_proofs import FirstText

@@ -16,8 +16,8 @@ from ..copies.clone import unwrapped
 from ..copies.memory import tokens_that_fit
 from ..copies.run import Pass, Replacements, TensorInputs, embedded_of, states_of, without_autocast
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
+from ..inputs.batches import Batch, collate
 from ..inputs.encoder import Encoder
-from ..inputs.encoding import Batch, collate
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.embeddings import WordEmbeddings

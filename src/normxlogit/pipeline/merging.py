@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..inputs.encoding import Encoding, Indices, text_to_cut
+from ..inputs.encoding import Encoding
+from ..inputs.windows import Indices, text_to_cut
 from ..methods.base import sink_note
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray

@@ -11,8 +11,9 @@ from torch import Tensor
 from .._version import __version__
 from ..copies.answer_form import ForwardSettings, Outputs
 from ..errors import InputError, MethodError, TargetError, check_choice
+from ..inputs.encoded_media import EncodedMedium
 from ..inputs.encoder import LongText
-from ..inputs.encoding import EncodedMedium, Encoding
+from ..inputs.encoding import Encoding
 from ..inputs.label_names import class_names_of, with_class_names
 from ..inputs.texts import is_column, plain_cell, positive_integer, whole_number
 from ..leave_out.picking import Group, Together, Verify

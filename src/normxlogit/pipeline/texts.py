@@ -12,8 +12,9 @@ from torch import Tensor
 from ..copies.memory import enough_memory
 from ..copies.run import autocast_note
 from ..errors import HeadMismatchError, MethodError, TargetError, UnsupportedModelError
-from ..inputs.encoding import Encoding, Indices, too_long, windows
+from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
+from ..inputs.windows import Indices, too_long, windows
 from ..leave_out.picking import removable_for_task
 from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers

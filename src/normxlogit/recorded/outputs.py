@@ -12,8 +12,8 @@ from torch.nn.utils.rnn import pad_sequence
 from ..copies.memory import enough_memory
 from ..copies.run import Inputs, embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, MethodError, UnsupportedModelError
+from ..inputs.batches import Batch
 from ..inputs.decoded_tokens import append_tokens, with_decoded_text
-from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.generation import end_ids, until_end
 from ..model.task_model import TaskModel

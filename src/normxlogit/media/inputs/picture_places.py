@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from ...inputs.encoding import ScoreSpread
+from ...inputs.encoded_media import ScoreSpread
 from ...parts.signal_entry import SignalEntry
 from ...results.storage.schema import Float64Array, FloatArray
 

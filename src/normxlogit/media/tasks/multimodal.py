@@ -15,8 +15,11 @@ from torch import Tensor
 
 from ...copies.run import private_clone
 from ...errors import InputError, UnsupportedModelError
+from ...inputs.batches import Batch, collate
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import Batch, EncodedMedium, Encoding, ScoreSpread, Spans, collate, readable_tokens
+from ...inputs.decoded_tokens import readable_tokens
+from ...inputs.encoded_media import EncodedMedium, ScoreSpread
+from ...inputs.encoding import Encoding, Spans
 from ...inputs.texts import with_distinct_names
 from ...model.batch_attempts import reads_prompt_as_alone
 from ...model.generation import inputs_of_generated

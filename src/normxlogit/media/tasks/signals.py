@@ -16,7 +16,8 @@ from transformers import PreTrainedModel
 from ...copies.clone import Forward, override_forward
 from ...copies.run import Inputs, Pool, Site, TensorInputs, as_batch, private_clone, run, tensor_of
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
-from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
+from ...inputs.encoded_media import EncodedMedium, EncodedSignal
+from ...inputs.encoding import Encoding
 from ...inputs.texts import collected, named_columns
 from ...model.model_copy import named_errors
 from ...model.task_model import TaskModel

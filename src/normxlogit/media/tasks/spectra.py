@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ...copies.run import Inputs
 from ...errors import UnsupportedModelError
-from ...inputs.encoding import ScoreSpread
+from ...inputs.encoded_media import ScoreSpread
 from ...parts.signal_entry import SignalEntry
 from ...results.storage.schema import Indices, Strings
 from ..inputs.sounds import Sound, moments
