@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from normxlogit.copies.clone import clone
-from normxlogit.copies.run import private_clone
+from normxlogit.copies.pool import private_clone
 from normxlogit.decompositions.matrix import with_residual
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer

@@ -11,7 +11,8 @@ from gradio.themes import Base
 
 from ..errors import NormXLogitError
 from ..methods import MethodInfo, list_methods
-from ..methods.registry import DEFAULTS, describe
+from ..methods.defaults import DEFAULTS
+from ..methods.registry import describe
 from ..render.describe import model_text
 from ..results.units.characters import safe
 from .explanations import INSTALL_SMALL_MODEL, App, Shown

@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from .run import CallArguments, Inputs, Site, hidden_of, run, tensor_of
+from .module_io import CallArguments, Inputs, hidden_of, tensor_of
+from .run import Site, run
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""

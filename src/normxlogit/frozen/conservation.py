@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.run import Inputs
+from ..copies.module_io import Inputs
 from ..errors import UnsupportedModelError
 from ..parts.proofs import proof, rounding_of
 from .backward import MODULE_PATH

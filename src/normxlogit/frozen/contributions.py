@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from ..copies.arithmetic import EXCLUDED
-from ..copies.run import without_autocast
+from ..copies.precision import without_autocast
 from ..model.forward_pass import ForwardPass
 from ..tasks.targets import BatchTargets
 from ..tasks.task_outputs import logits_at

@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..copies.arithmetic import full_float32
 from ..copies.checkpointing import checkpointed, without_cache
 from ..copies.clone import clone
 from ..copies.memory import GRAPH_MEMORY
-from ..copies.run import Pass, Pool, Site, constant_clone, run, without_autocast
+from ..copies.pool import Pool, constant_clone
+from ..copies.precision import full_float32, without_autocast
+from ..copies.run import Pass, Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.batches import Batch
 from ..model.forward_pass import no_states

@@ -8,7 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..copies.run import Replacements, Site, TensorInputs, private_clone, tensor_of, with_tensor
+from ..copies.module_io import TensorInputs, tensor_of, with_tensor
+from ..copies.pool import private_clone
+from ..copies.run import Replacements, Site
 from ..errors import MethodError, UnsupportedModelError
 from ..inputs.batches import Batch
 from ..model.task_model import TaskModel

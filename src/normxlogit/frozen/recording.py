@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
 from ..copies.clone import Forward
-from ..copies.run import Inputs
+from ..copies.module_io import Inputs
 from .conservation import Conservation
 from .slopes import INPUT
 

@@ -12,7 +12,7 @@ from ..inputs.chat import Prompt
 from ..inputs.texts import positive_integer
 from ..inputs.windows import check_fits
 from ..methods import Method
-from ..methods.registry import named_or_default
+from ..methods.defaults import named_or_default
 from ..pipeline.completions.completed_prompts import read_completion
 from ..pipeline.completions.sources import explain_sources
 from ..pipeline.options import Options

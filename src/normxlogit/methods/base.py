@@ -14,7 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..copies.run import without_autocast
+from ..copies.precision import without_autocast
 from ..errors import MethodError
 from ..inputs.batches import Batch
 from ..model.forward_pass import ForwardPass
@@ -24,7 +24,7 @@ from ..results.storage.schema import Indices, Strings, setting_text
 from ..results.targets import OutputQuantity, Quantity
 from ..tasks import Task
 from ..tasks.targets import BatchTargets, Layers
-from .registry import Settings, check, settings_of, unknown_setting
+from .settings import Settings, check, settings_of, unknown_setting
 
 if TYPE_CHECKING:
     from .registry import MethodInfo

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from ..copies.memory import GRAPH_MEMORY
-from ..copies.run import without_autocast
+from ..copies.precision import without_autocast
 from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
 from ..frozen.contributions import Contributions, FrozenPass, contributions

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..copies.arithmetic import l2_norms
-from ..copies.run import tensor_of
+from ..copies.module_io import tensor_of
 from ..errors import UnsupportedModelError
 from ..inputs.batches import Batch
 from ..parts.embeddings import table_of

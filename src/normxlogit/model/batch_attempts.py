@@ -9,8 +9,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from ..copies.arithmetic import full_float32
 from ..copies.memory import empty_cache, out_of_memory
+from ..copies.precision import full_float32
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.batches import Batch, batches, sizes_of
 from ..inputs.encoding import Encoding

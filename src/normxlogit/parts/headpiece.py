@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.run import Form, Inputs, Instead, ModelPool, Site, hidden_of, run, tensor_of
+from ..copies.module_io import Form, Inputs, hidden_of, tensor_of
+from ..copies.pool import ModelPool
+from ..copies.run import Instead, Site, run
 from ..copies.trace import Axes, Paths, path_of
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .layer_outputs import LayerOutput, LayerOutputs

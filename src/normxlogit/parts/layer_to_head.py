@@ -14,19 +14,9 @@ from torch.utils._pytree import tree_flatten, tree_unflatten  # which know named
 
 from ..copies.answer_form import FieldKey, fields_of
 from ..copies.memory import attempted
-from ..copies.run import (
-    CallArguments,
-    Form,
-    Inputs,
-    Instead,
-    ModelPool,
-    Replacements,
-    Site,
-    States,
-    hidden_of,
-    run,
-    tensor_of,
-)
+from ..copies.module_io import CallArguments, Form, Inputs, States, hidden_of, tensor_of
+from ..copies.pool import ModelPool
+from ..copies.run import Instead, Replacements, Site, run
 from ..copies.trace import Axes, Call, Calls, Paths, axes_of, families
 from .layer_outputs import calls_returning
 from .proofs import beyond_rounding, proof, tolerance_for

@@ -15,7 +15,9 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.arithmetic import finite_or_excluded
 from ..copies.memory import attempted, reraise_out_of_memory
-from ..copies.run import Inputs, ModelPool, Replacements, Site, private_clone, run, with_tensor
+from ..copies.module_io import Inputs, with_tensor
+from ..copies.pool import ModelPool, private_clone
+from ..copies.run import Replacements, Site, run
 from ..copies.trace import Calls, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from ..copies.memory import enough_memory
-from ..copies.run import autocast_note
+from ..copies.precision import autocast_note
 from ..errors import HeadMismatchError, MethodError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
@@ -20,7 +20,8 @@ from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers
 from ..methods import Method, Request, Scores, check_finite, method_named, run_method
 from ..methods.base import sink_note
-from ..methods.registry import ANSWER_METHODS, alternatives
+from ..methods.defaults import ANSWER_METHODS
+from ..methods.registry import alternatives
 from ..model.batch_attempts import forward_passes, results_in_batches
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel

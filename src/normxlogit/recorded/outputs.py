@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from ..copies.memory import enough_memory
-from ..copies.run import Inputs, embedded_of, states_of
+from ..copies.module_io import Inputs, embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, MethodError, UnsupportedModelError
 from ..inputs.batches import Batch
 from ..inputs.decoded_tokens import append_tokens, with_decoded_text

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.run import Pool
+from ..copies.pool import Pool
 from ..errors import InputError, UnsupportedModelError, listed
 from ..extending import ModelClasses
 from ..inputs.batches import Batch

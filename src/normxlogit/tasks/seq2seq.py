@@ -11,7 +11,8 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ..compat import decoder_of, encoder_of
 from ..copies.clone import Forward, override_forward
-from ..copies.run import private_clone, without_autocast
+from ..copies.pool import private_clone
+from ..copies.precision import without_autocast
 from ..errors import InputError, UnsupportedModelError
 from ..extending import ModelClasses
 from ..inputs.batches import Batch

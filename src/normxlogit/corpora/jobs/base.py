@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...errors import DataError, NormXLogitError
 from ...inputs.chat import ChatTemplateError
 from ...methods import Method
-from ...methods.registry import completion_methods
+from ...methods.defaults import completion_methods
 from ...model.task_model import TaskModel
 from ...pipeline.by_halves import outcomes, reason_alone
 from ...pipeline.options import Options

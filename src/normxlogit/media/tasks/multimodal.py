@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...copies.run import private_clone
+from ...copies.pool import private_clone
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batches import Batch, collate
 from ...inputs.chat import ReadPrompt

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ...copies.arithmetic import mean_logit
-from ...copies.run import TensorInputs, as_batch
+from ...copies.module_io import TensorInputs, as_batch
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.batches import Batch
 from ...inputs.decoded_tokens import readable_tokens

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from ...copies.arithmetic import full_float32
 from ...copies.clone import clone, unwrapped
+from ...copies.precision import full_float32
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError, check_choice
 from ...loading.model_files import find_file, read_model_json
 from ...parts.proofs import beyond_rounding, proof
