@@ -31,4 +31,4 @@ def assert_conserved(function, x):
     leaves = [value, *readout.edges, *proof.leaves]
     with frozen_backward(value, readout.edges, proof.hold):
         gradients = torch.autograd.grad(value, leaves, weights, allow_unused=True)
-    proof.check([value, *readout.vectors], gradients)
+    proof.check(value, readout.vectors, gradients)

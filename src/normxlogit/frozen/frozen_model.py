@@ -56,7 +56,8 @@ class FrozenModel:
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
         self._proved: set[_PassKind] = set()
-        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
+        # Paths of modules that need a `Recording`, as passes that were proved show; "" for the whole model.
+        self.modules_to_record: set[str] = set()
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -108,7 +109,7 @@ class FrozenModel:
         """Run a copy over a batch, with readouts at places; a pass that is proved keeps its whole graph."""
         readouts = Readouts()
         is_long = proof is None and self._is_long(batch)
-        is_recorded = is_long or proof is not None or "" in self.recorded
+        is_recorded = is_long or proof is not None or "" in self.modules_to_record
         with ExitStack() as stack:
             # A long pass keeps its copy, as its layers run again in the backward pass.
             copy = constant_clone(self._without_cache) if is_long else stack.enter_context(self._pool.lease())
@@ -122,7 +123,7 @@ class FrozenModel:
                 {**batch.inputs, **batch.arguments},
                 record=parts.sites,
                 replace=replaced,
-                instead={} if is_recorded else dict.fromkeys(self.recorded, call_recorded),
+                instead={} if is_recorded else dict.fromkeys(self.modules_to_record, call_recorded),
                 stop=None if self.head is None else parts.trunk_site,
             )
         self._check_and_hold(batch, reading, readouts)
@@ -186,7 +187,7 @@ class FrozenModel:
         with full_float32() as is_precision_changed:
             at_inputs = replace(reading, baseline=None, point=1.0)  # the end of the path from a baseline
             run = self._run_copy(sample, at_inputs, predict, conservation)
-            self.recorded |= conservation.recorded
+            self.modules_to_record |= conservation.modules_to_record
             self.frozen_answers_as_the_model(run)
             is_same_pass = sample is batch and reading.is_at_text and not is_precision_changed
             explains_batch = is_same_pass and not self._is_long(batch)

@@ -13,14 +13,24 @@ from .places import Place, Side
 
 @dataclass
 class Readout:
-    """The contributions read at one place."""
+    """What a frozen pass notes at one place: the states of the tokens, and where their gradients arrive.
 
-    axes: Axes = BATCH_FIRST  # how the module holds what is (B, T, H), or (B, T, ...) of several streams
-    length: int | None = None  # how many positions are the text's, T, where the module pads it; None for all
-    positions: int = 1  # how many axes are positions, which are read as one, row by row
-    edges: list[GradientEdge] = field(default_factory=list)  # where gradients arrive, several of tables of a place
-    vectors: list[Tensor] = field(default_factory=list)  # what they are multiplied by: states, or differences
-    sinks: Tensor | None = None  # which tokens are attention sinks there, (B, T); None without any
+    Attributes:
+        axes: The order in which the axes of the module's output are read as (B, T, H), or as (B, T, ..., H) where it
+            returns several streams of states.
+        length: How many positions are the text's, T, where the module pads it; None for all.
+        positions: How many axes are positions, as the rows and columns of a picture, which are read as one axis.
+        edges: Where gradients arrive; several where several tables of embeddings are read at one place.
+        vectors: What the gradient at each edge is multiplied by: the states, or their differences from a baseline.
+        is_sink: Which tokens are attention sinks there, (B, T); None without any.
+    """
+
+    axes: Axes = BATCH_FIRST
+    length: int | None = None
+    positions: int = 1
+    edges: list[GradientEdge] = field(default_factory=list)
+    vectors: list[Tensor] = field(default_factory=list)
+    is_sink: Tensor | None = None
 
     def read(self, state: Tensor, vector: Tensor | None = None, *, enters: bool = False) -> Tensor:
         """Note where the gradient of a state arrives and what it is multiplied by; return the state for the model.
@@ -33,7 +43,7 @@ class Readout:
         Returns:
             An equal tensor, on which the model may write.
         """
-        is_leaf = enters or not state.requires_grad
+        is_leaf = enters or not state.requires_grad  # without a graph, nothing of the input is below
         with_graph = state.detach().requires_grad_() if is_leaf else state.clone()
         self.edges.append(get_gradient_edge(with_graph))
         self.vectors.append(state.detach() if vector is None else vector)
@@ -45,13 +55,22 @@ class Readout:
         return self.by_token(self.vectors[0])
 
     def contributions(self, gradients: Sequence[Tensor | None]) -> Tensor:
-        """Return what each token contributes, (..., B, T), by each edge's gradients, one or stacked, or None."""
+        """Return what each token contributes: the sum of its gradients times its vectors.
+
+        Args:
+            gradients: The gradient at each edge, in the shape of the module's output, or several stacked in an axis
+                before it; None where none arrived.
+
+        Returns:
+            (B, T), or (K, B, T) for K stacked gradients.
+        """
         total: Tensor | None = None
         for vector, gradient in zip(self.vectors, gradients, strict=True):
             if gradient is not None:
-                tokens = self.by_token(vector).float()  # (B, T, ...)
-                products = self.by_token(gradient).float() * tokens  # (..., B, T, H), or with an axis of streams
-                values = products.sum(tuple(range(2 - tokens.ndim, 0)))  # (..., B, T)
+                tokens = self.by_token(vector).float()  # (B, T, H), or with an axis of streams
+                products = self.by_token(gradient).float() * tokens  # (..., B, T, H)
+                axes_of_states = tuple(range(2 - tokens.ndim, 0))  # all behind those of texts and tokens
+                values = products.sum(axes_of_states)  # (..., B, T)
                 total = values if total is None else total + values
         return torch.zeros_like(self.tokens.flatten(2)[..., 0], dtype=torch.float32) if total is None else total
 
@@ -61,25 +80,28 @@ class Readout:
         Args:
             states: A tensor in the shape of the module's output, or several stacked in axes before it.
         """
-        tokens = states.ndim - len(self.axes) + 1  # the axis of tokens
+        stacked_axes = states.ndim - len(self.axes)
         if self.axes != BATCH_FIRST:
-            states = states.permute(*range(tokens - 1), *(tokens - 1 + axis for axis in self.axes))
+            states = states.permute(*range(stacked_axes), *(stacked_axes + axis for axis in self.axes))
+        token_axis = stacked_axes + 1
         if self.positions > 1:
-            states = states.flatten(tokens, tokens + self.positions - 1)
-        if self.length is None or states.shape[tokens] == self.length:
+            states = states.flatten(token_axis, token_axis + self.positions - 1)
+        if self.length is None or states.shape[token_axis] == self.length:
             return states
-        return states.narrow(tokens, 0, self.length)
+        return states.narrow(token_axis, 0, self.length)
 
-    def held(self, side: Side, exempt: Tensor | None) -> Tensor | None:
-        """Return the sinks that are held, (..., B, T), where some tokens of the text are exempt, (..., B, T).
+    def held_sinks(self, side: Side, exempt: Tensor | None) -> Tensor | None:
+        """Return which sinks are held, so that no gradient passes them, (..., B, T); None without sinks.
 
         Args:
             side: Whose place it is.
-            exempt: Tokens that are the only ones through which the answer passes; None for none.
+            exempt: Tokens of the text whose sinks are not held: those that are the only ones through which the answer
+                passes, (..., B, T); None for none.
         """
-        if self.sinks is None or exempt is None or side is not Side.TEXT:
-            return self.sinks
-        return self.sinks & ~exempt if exempt.shape[-1] == self.sinks.shape[-1] else self.sinks
+        if self.is_sink is None or exempt is None or side is not Side.TEXT:
+            return self.is_sink
+        has_same_tokens = exempt.shape[-1] == self.is_sink.shape[-1]  # not where a later layer merged tokens
+        return self.is_sink & ~exempt if has_same_tokens else self.is_sink
 
 
 Readouts = dict[Place, Readout]

@@ -140,7 +140,7 @@ class FrozenGradient(Method):
         try:
             contributed = contributions(self._pass(request), request.target, places_read, places, weights)
         except NotRecordedError:  # this text takes another way through the model than the one that was proved
-            frozen.recorded.add("")  # from now on, passes record the whole model
+            frozen.modules_to_record.add("")  # from now on, passes record the whole model
             contributed = contributions(self._pass(request), request.target, places_read, places, weights)
         if not self._at_text:  # the answer is that to the text, and not that at the point, which was backpropagated
             with torch.no_grad(), without_autocast(forward.batch.inputs):
@@ -160,7 +160,7 @@ class FrozenGradient(Method):
         model = request.model
         run = request.forward
         frozen = FrozenModel.of(model)
-        must_record_all = "" in frozen.recorded  # "" is the path of the whole model
+        must_record_all = "" in frozen.modules_to_record  # "" is the path of the whole model
         if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or not must_record_all):
             return run
         baseline = None
@@ -200,7 +200,7 @@ def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> S
     if MEDIA in contributions.values:
         parts = contributions.values[MEDIA][:, :, None]  # (B, K, 1, N)
         bias = bias - parts.sum(-1)
-    sinks = contributions.sinks
+    sinks = contributions.is_sink
     return Scores(values, bias=bias, sink=None if sinks is None else sink, sinks=sinks, parts=parts)
 
 
