@@ -156,7 +156,8 @@ class Conservation:
         """Find the innermost module that is being called, "" for the model itself; None if none is."""
         frame: Any = sys._getframe(1)
         while frame is not None:
-            # The local variables of every frame would take longer to read than the pass.
+            # Torch calls each module in `nn.Module._call_impl`. To read the local variables of every frame would take
+            # longer than the pass.
             if frame.f_code.co_name == "_call_impl":
                 path = self._paths.get(id(frame.f_locals.get("self")))
                 if path is not None:
@@ -209,10 +210,11 @@ class Conservation:
 
 
 def _products(vector: Tensor, gradient: Tensor | None) -> Tensor:
-    """Return a gradient times its vector. What excludes an answer may be infinite, and nothing of it arrives."""
+    """Return a gradient times its vector, in the vector's shape; zero where no gradient arrived."""
     if gradient is None:
         return torch.zeros((), dtype=torch.float64)
     gradient = gradient.double()
+    # What excludes an output is infinite, and times its gradient of zero NaN.
     return gradient * vector.detach().double().masked_fill(gradient == 0, 0.0)
 
 

@@ -101,12 +101,21 @@ class FrozenModel:
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
 
     def _is_long(self, batch: Batch) -> bool:
-        """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
-        source = batch.inputs["source"].numel() if batch.has_source else 0
-        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
+        """Return whether a pass is too long to keep its graph, so that its layers are checkpointed."""
+        if batch.media:  # a picture adds hundreds of tokens, and the graph of its encoder
+            return True
+        source_size = batch.inputs["source"].numel() if batch.has_source else 0
+        return batch.mask.numel() + source_size > self.tokens_kept
 
     def _run_copy(self, batch: Batch, reading: Reading, predict: bool, proof: Conservation | None = None) -> FrozenPass:
-        """Run a copy over a batch, with readouts at places; a pass that is proved keeps its whole graph."""
+        """Run a copy over a batch, with readouts at places.
+
+        Args:
+            batch: B inputs.
+            reading: Where contributions are read.
+            predict: As in `run`.
+            proof: What proves the pass, which then keeps its whole graph; None for a pass that is not proved.
+        """
         readouts = Readouts()
         is_long = proof is None and self._is_long(batch)
         is_recorded = is_long or proof is not None or "" in self.modules_to_record
@@ -130,7 +139,7 @@ class FrozenModel:
         answer = self._answer(batch, recorded_pass)
         with torch.no_grad():
             forward = self.model.read(batch, recorded_pass, predict=predict)
-        return FrozenPass(
+        return FrozenPass(  # the fields of the forward pass, and those of its graph
             **vars(forward), readouts=readouts, answer=answer, head=self.head, is_recorded=is_recorded, proof=proof
         )
 
@@ -179,7 +188,12 @@ class FrozenModel:
             of this kind were proved before, or are proved now by another pass than that of this batch.
         """
         lowest_place = min({*reading.places} - {MEDIA})
-        kind = _PassKind(bool(batch.media), batch.has_source, bool(batch.arguments), lowest_place)
+        kind = _PassKind(
+            has_media=bool(batch.media),
+            has_source=batch.has_source,
+            has_arguments=bool(batch.arguments),
+            lowest=lowest_place,
+        )
         if kind in self._proved:
             return None
         sample = self._proof_sample(batch)
@@ -193,7 +207,7 @@ class FrozenModel:
             explains_batch = is_same_pass and not self._is_long(batch)
             has_head = self.model.parts.trunk is not None
             if has_head:
-                self._prove_head(run, Conservation())
+                self._prove_head(run)
             # With a head, whose outputs are all proved, the quantity that `contributions` explains proves the trunk.
             # Without one it would prove the output that is explained, and none of the others.
             if not (has_head and explains_batch):
@@ -210,8 +224,9 @@ class FrozenModel:
         is_whole = all(sample.inputs[name].shape == value.shape for name, value in batch.inputs.items())
         return batch if is_whole else sample
 
-    def _prove_head(self, run: FrozenPass, conservation: Conservation) -> None:
+    def _prove_head(self, run: FrozenPass) -> None:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
+        conservation = Conservation()
         readout = Readout()
         pool = Pool(cast(PreTrainedModel, self._without_cache), partial(recorded, proof=conservation))
         head = Head(pool, self.model.parts.head)

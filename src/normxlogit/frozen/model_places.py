@@ -23,12 +23,15 @@ from .readouts import Readout, Readouts
 
 
 def layers_read(read_at: ReadAt, count: int, first: int = 0) -> Indices:
-    """Return the layers of `count` at whose outputs `read_at` reads, 0 for the embeddings; `first` is 0 or 1.
+    """Return the layers at whose outputs `read_at` reads.
 
     Args:
         read_at: The layers, see `FrozenGradient`.
         count: How many layers there are.
         first: The lowest one: 1 if some of the input does not pass the embeddings' output, otherwise 0.
+
+    Returns:
+        Their numbers, from 1 to `count`, and 0 for the output of the embeddings.
 
     Raises:
         MethodError: If there is no such layer.
@@ -36,10 +39,10 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> Indices:
     if read_at == "middle":
         return (count // 2,)
     if isinstance(read_at, str):
-        first_half = max(count // 2, 1)
-        # What layers read is averaged over: the output of the last one is read by none.
-        last = count - 1 if read_at == "all" else min(first_half, count - 1)
-        return tuple(range(first, last + 1)) or (0,)
+        last_of_first_half = max(count // 2, 1)
+        last_read = count - 1  # the contributions are read in what layers read, and none reads the last one's output
+        last = last_read if read_at == "all" else min(last_of_first_half, last_read)
+        return tuple(range(first, last + 1)) or (0,)  # a model of one layer reads the embeddings alone
     layer = count + read_at if read_at < 0 else read_at  # from the end, as an index of Python
     if not 0 <= layer <= count:
         raise MethodError(f"read_at={read_at}: there are layers 1 to {count}")
@@ -47,7 +50,7 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> Indices:
 
 
 def _read_layer(readouts: Readouts, place: Place, readout: Readout, enters: bool, returned: Any, _: Any) -> Any:
-    """Read the output of a layer; a `Replace` of `run` when all but the last two arguments are given.
+    """Read the output of a layer: the hook of a layer, which `run` calls with the last two arguments.
 
     Args:
         readouts: Where the readout is entered.
@@ -55,6 +58,10 @@ def _read_layer(readouts: Readouts, place: Place, readout: Readout, enters: bool
         readout: An empty one.
         enters: Whether the input enters the graph here.
         returned: What the layer's module returned.
+        _: The arguments of its call.
+
+    Returns:
+        What the module returns instead; None for its own output, if that has no state.
     """
     state = tensor_of(returned)
     if state is None:
@@ -98,7 +105,7 @@ class ModelPlaces:
         self._signal: SignalEntry | None = None
         self._source_layers: LayerOutputs | None = None
 
-    def read(self, batch: Batch, read_at: ReadAt, layers: Indices = ()) -> tuple[Place, ...]:
+    def places_read(self, batch: Batch, read_at: ReadAt, layers: Indices = ()) -> tuple[Place, ...]:
         """Return where contributions are read: at `read_at`, of an encoder-decoder in its source, or at `layers`.
 
         Args:
@@ -112,6 +119,7 @@ class ModelPlaces:
         if batch.has_source:
             return (*(Place(Side.SOURCE, layer) for layer in self._layers_of_source(batch, read_at)), WORDS)
         text_layers = layers or self._layers_of_text(batch, read_at)
+        # Without word embeddings, the embedding layer's output, layer 0, is what stands for them.
         if text_layers != (0,) or self.words is None:
             return tuple(Place(Side.TEXT, layer) for layer in text_layers)
         return (WORDS, MEDIA) if batch.media else (WORDS,)
@@ -131,8 +139,9 @@ class ModelPlaces:
         with changed_lookups(self.name, self._lookups(batch, reading, readouts)) as of_lookups:
             replaced = {**of_lookups}
             for place in (SOURCE, MEDIA):
+                # The lookups above have the words of a source that is a text.
                 if place in reading.places and (place == MEDIA or batch.source_is_signal):
-                    replaced |= self.signal(batch.inputs).replaced(partial(_read_entry, readouts, place))
+                    replaced |= self._signal_entry(batch.inputs).replaced(partial(_read_entry, readouts, place))
             entries, masks = lowest_of_sides(reading.places), masks_of(batch)
             for place, output in self._outputs_read(batch, reading).items():
                 readout = Readout(output.axes, masks[place.side].shape[1], output.positions)
@@ -152,8 +161,8 @@ class ModelPlaces:
             read_words = partial(_read_entry, readouts, WORDS)
             read_at_point = partial(read_words, start=reading.baseline, point=reading.point)
             lookups.append(Lookup(path, ids, read_at_point, mask))
-            # What further tables hold for the ids of the tokens is the tokens' contribution.
-            lookups += [Lookup(path, ids, read_words, mask, once=False) for path in self.tables(batch)]
+            # What further tables hold for the ids of the tokens is the tokens' contribution, too.
+            lookups += [Lookup(path, ids, read_words, mask, once=False) for path in self._further_tables(batch)]
         return lookups
 
     # --- layers ------------------------------------------------------------------------------------------------------
@@ -204,11 +213,11 @@ class ModelPlaces:
             return (0,)
         if isinstance(read_at, int):
             return layers_read(read_at, output_count or self.model.layer_count())
-        # Placeholder tokens of a picture are read at layers only then.
-        if output_count == 0 or not _has_patches_of_tokens(batch):
+        # At layers, a picture is read through its placeholder tokens: which patches each stands for must be known.
+        if output_count == 0 or any(medium.by_token is None for medium in batch.media):
             return (0,)
         # Pictures are inserted after the embeddings, and further tables may be looked up by later layers.
-        is_bypassed = parts.embedding_output is None or bool(self.tables(batch) or batch.media)
+        is_bypassed = parts.embedding_output is None or bool(self._further_tables(batch) or batch.media)
         return layers_read(read_at, output_count, first=1 if is_bypassed else 0)
 
     def _outputs_read(self, batch: Batch, reading: Reading) -> dict[Place, LayerOutput]:
@@ -224,6 +233,7 @@ class ModelPlaces:
             )
         if reading.sink_threshold is not None:
             lowest = {place.side: place for place in lowest_of_sides(reading.places)}
+            # A side of which nothing is read has no lowest place, and its sinks are not looked for.
             places |= {place for place in outputs if place.layer and place > lowest.get(place.side, place)}
         return {place: outputs[place] for place in places}
 
@@ -237,7 +247,7 @@ class ModelPlaces:
         except UnsupportedModelError:
             return None
 
-    def signal(self, inputs: TensorInputs) -> SignalEntry:
+    def _signal_entry(self, inputs: TensorInputs) -> SignalEntry:
         """Return the module at which pictures and sounds enter the model; it is searched for once."""
         self._signal = self._signal or find_signal_entry(private_clone(self.model.module), inputs)
         if self._signal is None:
@@ -247,14 +257,9 @@ class ModelPlaces:
             )
         return self._signal
 
-    def tables(self, batch: Batch) -> list[str]:
-        """Return the further tables of token ids beside the word embeddings, such as Gemma's for each layer."""
+    def _further_tables(self, batch: Batch) -> list[str]:
+        """Return the paths of tables of token ids beside the word embeddings, as Gemma has one for each layer."""
         if batch.has_source or (words := self.words) is None:
             return []
-        adapter_path = words.path.rpartition(".")[0]  # of an adapter, which wraps the table and stands for it
+        adapter_path = words.path.rpartition(".")[0]  # if an adapter wraps the table, it is found as a table itself
         return [path for path in self.model.parts.tables if path not in (words.path, adapter_path)]
-
-
-def _has_patches_of_tokens(batch: Batch) -> bool:
-    """Return whether the patches behind each placeholder token of a batch's pictures are known."""
-    return all(medium.by_token is not None for medium in batch.media)

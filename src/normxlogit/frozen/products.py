@@ -130,7 +130,7 @@ def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges
     Args:
         left: The edge of the left factor.
         right: That of the right one.
-        matrices: Whether they are matrices, and not multiplied element by element.
+        matrices: Whether it is a product of matrices, not of elements.
         input_edges: By node that the input reaches, the edges over which it does.
     """
     choices = (criterion(left, right, matrices, input_edges) for criterion in CRITERIA)

@@ -136,7 +136,7 @@ class FrozenGradient(Method):
         """
         forward = request.forward
         frozen = FrozenModel.of(request.model)
-        places_read = frozen.places.read(forward.batch, self.read_at, request.layers)
+        places_read = frozen.places.places_read(forward.batch, self.read_at, request.layers)
         try:
             contributed = contributions(self._pass(request), request.target, places_read, places, weights)
         except NotRecordedError:  # this text takes another way through the model than the one that was proved
@@ -176,7 +176,7 @@ class FrozenGradient(Method):
 
     def _reading(self, model: TaskModel, batch: Batch, layers: Indices, baseline: Tensor | None = None) -> Reading:
         """Return what a pass reads, at the point between a baseline and the text."""
-        places = FrozenModel.of(model).places.read(batch, self.read_at, layers)
+        places = FrozenModel.of(model).places.places_read(batch, self.read_at, layers)
         if not self._at_text and (WORDS not in places or MEDIA in places):
             raise MethodError(f"{self.spec}: point and baseline are of word embeddings, and this is not read as words")
         return Reading(places, self.sink_threshold if self.point == 1.0 else None, baseline, self.point)

@@ -83,9 +83,12 @@ class MethodInfo:
 _METHODS = {
     row["name"]: MethodInfo(**row) for path in CATALOGUES for row in json.loads(path.read_text(encoding="utf-8"))
 }
-_CLASSES: dict[str, type["Method"]] = {}
+"""The methods by name: first those of the catalogues, then those that are registered."""
 
-M = TypeVar("M", bound="type[Method]")
+_CLASSES: dict[str, type["Method"]] = {}
+"""The classes of methods that are imported, by name."""
+
+MethodClass = TypeVar("MethodClass", bound="type[Method]")
 
 
 def register(
@@ -99,7 +102,7 @@ def register(
     tokenwise: bool = False,
     passes: str = "1 forward",
     extra: str = "",
-) -> Callable[[M], M]:
+) -> Callable[[MethodClass], MethodClass]:
     """Return a decorator that adds a method's class to the registry.
 
     Args:
@@ -124,15 +127,26 @@ def register(
         ExtensionError: If another class has the name.
     """
 
-    def add(cls: M) -> M:
+    def add(cls: MethodClass) -> MethodClass:
+        """Check the class, and enter it with what is known of it; the decorator."""
         _check_registrable(name, cls)
         try:
             defaults = {key: plain(setting.default) for key, setting in settings_of(cls).items()}
         except TypeError as error:
             raise MethodError(str(error)) from None
-        summary = (cls.__doc__ or "").strip().partition("\n")[0]
         cls.info = MethodInfo(
-            name, summary, title, paper, needs, per_layer, signed, tokenwise, passes, extra, cls.__module__, defaults
+            name=name,
+            summary=(cls.__doc__ or "").strip().partition("\n")[0],
+            title=title,
+            paper=paper,
+            needs=needs,
+            per_layer=per_layer,
+            signed=signed,
+            tokenwise=tokenwise,
+            passes=passes,
+            extra=extra,
+            home=cls.__module__,
+            defaults=defaults,
         )
         _METHODS[name] = cls.info
         _CLASSES[name] = cls
@@ -142,13 +156,13 @@ def register(
 
 
 def _check_name(name: str, cls: Any) -> None:
-    """Refuse a name for a class that another class has, or that is no name.
-
-    A class of this package finds its own name there, from the catalogue.
-    """
-    if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
-        # This raises the error that names both modules.
-        named_once("methods", [(name, cls, module) for module in (_METHODS[name].home, cls.__module__)])
+    """Refuse a name for a class that another class has, or that is no name."""
+    registered_info = _METHODS.get(name)
+    if registered_info is not None:
+        # The name of a class of this package is known from the catalogue before the class is registered.
+        is_of_this_class = registered_info.home == cls.__module__ and _CLASSES.get(name, cls) is cls
+        if not is_of_this_class:  # this raises the error that names both modules
+            named_once("methods", [(name, cls, module) for module in (registered_info.home, cls.__module__)])
     if not re.fullmatch(r"[^:,= \t\n]+", name):
         raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
 
@@ -166,8 +180,13 @@ def _check_registrable(name: str, cls: Any) -> None:
 
 def list_methods() -> list[MethodInfo]:
     """Return all methods, this package's first, then those that other packages add."""
-    registered("methods")  # of other packages, which import theirs
-    return list(_METHODS.values())
+    return list(_all_methods().values())
+
+
+def _all_methods() -> Mapping[str, MethodInfo]:
+    """Return all methods by name; the modules of other packages that register theirs are imported first."""
+    registered("methods")
+    return _METHODS
 
 
 def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
@@ -184,7 +203,6 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
 
 def describe(name: str) -> MethodInfo:
     """Return the registered information on a method."""
-    registered("methods")
     name = _spelled_here(str(name))
     if name not in _METHODS:
         raise MethodError(f"no method named {name!r}; {_hint(name)}")
@@ -199,7 +217,6 @@ def spec_here(spec: str, show_note: Callable[[str], object]) -> str:
         show_note: Called with a line that says what the method is called here, if another package's name was given.
     """
     name, _, settings = (part.strip() for part in spec.partition(":"))
-    registered("methods")
     entry = None if _spelled_here(name) in _METHODS else other_name(name)
     if entry is None or not entry.is_same:
         return spec
@@ -210,8 +227,9 @@ def spec_here(spec: str, show_note: Callable[[str], object]) -> str:
 
 def _spelled_here(name: str) -> str:
     """Return the registered name with the letters of a name, or the name itself if there is none."""
-    same_letters = {letters(registered_name): registered_name for registered_name in _METHODS}
-    return name if name in _METHODS else same_letters.get(letters(name), name)
+    methods = _all_methods()
+    same_letters = {letters(registered_name): registered_name for registered_name in methods}
+    return name if name in methods else same_letters.get(letters(name), name)
 
 
 def _hint(name: str) -> str:
@@ -224,7 +242,8 @@ def _hint(name: str) -> str:
 
 
 def _warn(line: str) -> None:
-    warnings.warn(line, stacklevel=1)  # one place for all calls, so that Python shows each line once
+    """Warn of a line; from one place for all calls, so that Python shows each line once."""
+    warnings.warn(line, stacklevel=1)
 
 
 def method_named(method: "str | Method") -> "Method":
@@ -256,7 +275,7 @@ def _registered_method(method: Any) -> "Method":
         method = method()
     if not isinstance(method, Method):
         raise MethodError(f"a method is a name or a Method, not {type(method).__name__}")
-    if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
+    if "info" not in vars(type(method)):  # a subclass inherits it, but is another method than its base
         raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
     return method
 
