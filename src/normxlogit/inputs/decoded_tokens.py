@@ -31,6 +31,7 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
             spans.append((len(text), len(text) + len(piece)))
             text += piece
         offsets = (*before.offsets, *spans)
+    # Other inputs, such as token types, go on as for the last token.
     inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
     special = (*before.special, *(token_id in special_ids for token_id in ids))
     return replace(
@@ -66,15 +67,15 @@ def added_texts(
         ids: The tokens whose texts are returned.
         special_ids: Tokens that add nothing.
     """
-    # Special tokens count among those of the window, and are left out when it is decoded.
+    # Special tokens, None here, count among the tokens of the window, and are left out when it is decoded.
     all_ids = [None if token_id in special_ids else token_id for token_id in prompt_ids + ids]
-    window_start = max(0, len(prompt_ids) - CONTEXT)
+    window_start = max(0, len(prompt_ids) - CONTEXT)  # of the few tokens before, on which a token's text depends
     decoded_end = len(prompt_ids)  # the tokens before it have their text
     texts = []
     for end in range(len(prompt_ids) + 1, len(all_ids) + 1):
         text_before = _decoded(tokenizer, all_ids[window_start:decoded_end])
         text_now = _decoded(tokenizer, all_ids[window_start:end])
-        if text_now.endswith(UNFINISHED) and end < len(all_ids):
+        if text_now.endswith(UNFINISHED) and end < len(all_ids):  # the next token may complete the character
             texts.append("")
             continue
         texts.append(text_now[len(text_before) :])
@@ -91,7 +92,7 @@ def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int | None]) -> s
 def readable_tokens(
     tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], known: dict[int, str] | None = None
 ) -> tuple[str, ...]:
-    """Return tokens with their markers as the characters they stand for; forms once found are kept in `known`.
+    """Return tokens in readable form: a word's beginning is marked by a space, as in a text, and not by "▁" or "Ġ".
 
     Args:
         tokenizer: The tokenizer.
@@ -106,8 +107,13 @@ def readable_tokens(
 
 
 def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:
-    """Return one token in readable form; "" for an id that the tokenizer does not know."""
-    if piece is None or piece.isascii():
+    """Return one token in readable form; "" for an id that the tokenizer does not know.
+
+    Args:
+        tokenizer: The tokenizer.
+        piece: The token as its vocabulary has it, such as "Ġword"; None for an unknown id.
+    """
+    if piece is None or piece.isascii():  # markers are not ASCII
         return piece or ""
     text = tokenizer.convert_tokens_to_string([piece])
     # SentencePiece writes a space as "▁", and drops it at the beginning of a text.

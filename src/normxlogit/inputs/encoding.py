@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .chat import Content
 
 Spans = tuple[Span, ...]
+"""The characters of each token: the first one, and one past the last."""
 
 POSITIONS = "position_ids"
 """The model input that numbers the tokens."""
@@ -26,12 +27,15 @@ class Encoding:
 
     Attributes:
         inputs: The model's inputs that run along the tokens, such as `input_ids` and `token_type_ids`.
-        offsets: Character spans; None if the text is not known.
-        words: The characters of the word that the caller has split and a token is of, (0, 0) for special tokens; None
-            for a text that was not split.
-        sequence_ids: 0, 1 or None for special tokens.
-        special: True for tokens that the tokenizer added.
+        tokens: The tokens in readable form.
+        offsets: The characters of the text that each token stands for; None if the text is not known.
+        words: The characters of the word that each token is of, where the caller has split the words, (0, 0) for
+            special tokens; None for a text that was not split.
+        sequence_ids: Which text of a pair each token is of: 0, 1, or None for special tokens.
+        special: Whether the tokenizer added the token.
         text: The original text, None if the input came encoded.
+        text_pair: The second text of a pair; None for a single text.
+        notes: What a reader of its result should know, in lines.
         position: Index of the token whose prediction the caller wants explained, None for the task's default.
         source: The encoder's input, for an encoder-decoder model; None for others.
         signal: The picture or sound whose patches or frames the tokens are; None for texts.
@@ -67,7 +71,7 @@ class Encoding:
         return self.inputs["input_ids"]
 
     def characters_of(self, medium: EncodedMedium) -> Span:
-        """Return first and last character, plus one, of what stands for a picture or sound; (0, 0) if not known."""
+        """Return the span of the text that stands for a picture or sound; (0, 0) if it is not known."""
         if self.offsets is None or not medium.tokens:
             return 0, 0
         starts, ends = zip(*(self.offsets[token] for token in medium.tokens), strict=True)
@@ -94,6 +98,14 @@ class Encoding:
             media=tuple(_with_moved_tokens(medium, kept_indices) for medium in self.media),
             position=kept_indices.index(self.position) if self.position in kept_indices else None,
         )
+
+    def tokens_of_texts(self) -> tuple[list[int], list[int]]:
+        """Return the indices of the tokens of the text, and of the second text of a pair, without special tokens."""
+        tokens: tuple[list[int], list[int]] = ([], [])
+        for index, (sequence, special) in enumerate(zip(self.sequence_ids, self.special, strict=True)):
+            if sequence is not None and not special:
+                tokens[sequence].append(index)
+        return tokens
 
     def with_written_special_tokens(self) -> "Encoding":
         """Return the encoding without the special tokens that stand in the text and that the tokenizer added again.
@@ -128,7 +140,8 @@ def doubled_special_tokens(ids: Sequence[int], added: Sequence[bool]) -> dict[in
         By the index of each such token of the text, the index of the added one.
     """
     added_for: dict[int, int] = {}
-    run_starts = [0, *accumulate(len(list(run)) for _, run in groupby(added))]  # of added and of other tokens in turn
+    # The tokens fall into runs that the tokenizer added, and runs of the text, in turn.
+    run_starts = [0, *accumulate(len(list(run)) for _, run in groupby(added))]
     for start, end in pairwise(run_starts):
         if not added[start]:
             continue

@@ -6,10 +6,10 @@ from ..errors import InputError
 from .encoding import Encoding
 
 OVERLAP = 4
-"""Neighbouring windows of a long text overlap by this fraction, 1 / OVERLAP, of their text."""
+"""Neighbouring windows of a long text share 1 / OVERLAP of their text."""
 
 Indices = list[int]
-"""Of tokens."""
+"""Indices of tokens."""
 
 
 def windows(encoding: Encoding, limit: int, position: int | None = None) -> list[Indices]:
@@ -23,12 +23,14 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
         position: The token in the middle of the only window; None for windows over the whole text.
     """
     content, size = text_to_cut(encoding, limit)
-    if position is not None:
+    last_start = len(content) - size
+    if position is None:
+        step = size - size // OVERLAP
+        starts = [*range(0, last_start, step), last_start]
+    else:
         tokens_before = sum(token < position for token in content)
-        start = max(0, tokens_before - size // 2)  # the position is in the middle, unless it is near an end of the text
-        return [_window_indices(encoding, content, min(start, len(content) - size), size)]
-    step = size - size // OVERLAP
-    starts = [*range(0, len(content) - size, step), len(content) - size]
+        middle_start = tokens_before - size // 2  # with which the position is in the middle of the window
+        starts = [min(max(0, middle_start), last_start)]
     return [_window_indices(encoding, content, start, size) for start in starts]
 
 
@@ -70,11 +72,7 @@ def text_to_cut(encoding: Encoding, limit: int) -> TextToCut:
     Raises:
         InputError: If the rest, which is in every window, leaves no room.
     """
-    tokens_of_texts: tuple[Indices, Indices] = ([], [])
-    for token, (sequence, special) in enumerate(zip(encoding.sequence_ids, encoding.special, strict=True)):
-        if sequence is not None and not special:
-            tokens_of_texts[sequence].append(token)
-    longer = max(tokens_of_texts, key=len)
+    longer = max(encoding.tokens_of_texts(), key=len)
     tokens_per_window = limit - (len(encoding) - len(longer))
     if tokens_per_window < 1:
         raise InputError(f"the shorter text of the pair fills the model's {limit} tokens and leaves none for windows")
