@@ -12,7 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten  # which know named tuples and transformers' outputs
 
-from ..copies.answer_form import FieldKey, fields_of
+from ..copies.answer_form import fields_of
+from ..copies.forward_arguments import FieldKey
 from ..copies.memory import attempted
 from ..copies.module_io import CallArguments, Form, Inputs, States, hidden_of, tensor_of
 from ..copies.pool import ModelPool
