@@ -83,7 +83,7 @@ def test_the_fields_of_an_output():
 
 
 def form_of(function, declared=None, keys=(None,)):
-    return answer_form(lambda number: function(LOGITS[number : number + 1]), keys, declared, probes=2)
+    return answer_form(lambda number: function(LOGITS[number : number + 1]), keys, declared, input_count=2)
 
 
 KNOWN = {**NORMALISERS, "logsigmoid": NORMALISERS["log_sigmoid"]}  # as torch's functional module calls it

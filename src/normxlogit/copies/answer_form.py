@@ -26,7 +26,7 @@ SUM_TOLERANCE = 1e-4
 class AnswerForm:
     """Where a module's answer is in its output, and what it is."""
 
-    keys: tuple[FieldKey, ...] = (None,)  # the field, or two for start and end logits, which are put side by side
+    keys: tuple[FieldKey, ...] = (None,)  # its field, or those of start and end logits, which are put side by side
     normaliser: Normaliser | None = None  # what makes the answer of logits; None if it holds logits or values
     recorded: bool = False  # whether the logits are the recorded input of the normaliser; otherwise they are computed
     declared: Outputs | None = None  # what the module's owner says that the numbers are; None if nothing was said
@@ -47,7 +47,7 @@ class AnswerForm:
         with RecordedLogits() if self.recorded else nullcontext() as recorded:
             output = forward(*args, **inputs)
         fields = fields_of(output)
-        if missing := [key for key in self.keys if key not in fields]:
+        if missing := [key for key in self.keys if key not in fields]:  # None is the key of a single tensor
             raise UnsupportedModelError(
                 f"the module returns {_described_fields(fields)}, and not {missing[0] or 'one tensor'}; where `adapt` "
                 "of a task changes what it returns, name the field in `Outputs.field` instead"
@@ -146,26 +146,26 @@ def _usual_keys(fields: Mapping[FieldKey, Tensor], extractive: bool) -> tuple[Fi
     """Return the fields that are the answer by their name, as two alike, or as the only one; () if none are."""
     if {"start_logits", "end_logits"} <= fields.keys():
         return "start_logits", "end_logits"
-    matrices = [key for key, value in fields.items() if value.ndim == 2]
-    if extractive and len(matrices) == 2 and fields[matrices[0]].shape == fields[matrices[1]].shape:
-        return tuple(matrices)
+    shapes_of_matrices = {key: value.shape for key, value in fields.items() if value.ndim == 2}
+    if extractive and len(shapes_of_matrices) == 2 and len(set(shapes_of_matrices.values())) == 1:
+        return tuple(shapes_of_matrices)
     if "logits" in fields:
         return ("logits",)
     return tuple(fields) if len(fields) == 1 else ()
 
 
 def answer_form(
-    run: Callable[[int], Any], keys: tuple[FieldKey, ...], declared: Outputs | None, probes: int
+    run: Callable[[int], Any], keys: tuple[FieldKey, ...], declared: Outputs | None, input_count: int
 ) -> AnswerForm:
     """Return what a module returns: found by the operation that its answer comes from, or by the numbers.
 
     Probabilities are within 0 and 1 and sum to one. Of a single number, or another sum, only the operation tells.
 
     Args:
-        run: Returns the module's output for an input, by its number.
+        run: Runs the module on one of some inputs, by its index, and returns its output.
         keys: The field of the answer, or the two.
         declared: What the module's owner says that the numbers are; None if nothing was said.
-        probes: How many inputs there are.
+        input_count: How many inputs there are.
 
     Raises:
         InputError: If the numbers are not what was declared.
@@ -173,13 +173,13 @@ def answer_form(
     if declared in ("logits", "values"):
         return AnswerForm(keys, declared=declared)
     answers: list[Tensor] = []
-    recorded: list[RecordedResult | None] = []
-    for number in range(probes):
+    recorded: list[RecordedResult | None] = []  # how each of the answers was made
+    for index in range(input_count):
         with RecordedLogits() as recording:
-            output = run(number)
-        answers_to_probe = [fields_of(output)[key] for key in keys]
-        answers += answers_to_probe
-        recorded += map(recording.of, answers_to_probe)
+            output = run(index)
+        answers_to_input = [fields_of(output)[key] for key in keys]
+        answers += answers_to_input
+        recorded += map(recording.of, answers_to_input)
     recorded_normaliser = _recorded_normaliser(answers, recorded)
     normaliser = recorded_normaliser or _normaliser_by_numbers(answers, declared)
     if declared is not None and (normaliser is None or normaliser.outputs != declared):
@@ -195,9 +195,11 @@ def _recorded_normaliser(answers: Sequence[Tensor], recorded: Sequence[RecordedR
     """Return the function that made all answers, each of its recorded logits; None if no single one did."""
     normaliser = None
     for answer, entry in zip(answers, recorded, strict=True):
+        # No normaliser made this answer, or another one than that of the answers before.
         if entry is None or normaliser not in (None, NORMALISERS[entry.normaliser]):
             return None
         normaliser = NORMALISERS[entry.normaliser]
+        # It may have been applied along another axis.
         if not torch.allclose(normaliser.apply(entry.logits).to(answer), answer, atol=1e-6):
             return None
     return normaliser
@@ -207,6 +209,10 @@ def _normaliser_by_numbers(answers: Sequence[Tensor], declared: Outputs | None) 
     """Return what makes answers of logits, by the numbers alone; None for logits.
 
     Numbers within 0 and 1 alone may be anything: without a declaration, only those with the sum one are probabilities.
+
+    Args:
+        answers: The answers, of any shape.
+        declared: What the module's owner says that the numbers are; None if nothing was said.
     """
     for normaliser in NORMALISERS.values():
         is_possible = normaliser.outcomes == "exclusive" if declared is None else normaliser.outputs == declared

@@ -34,6 +34,9 @@ class ForwardSettings:
 IDS = "input_ids"
 """The name of token ids."""
 
+GIVEN_IF_NEEDED = {"attention_mask", "token_type_ids", "position_ids"}
+"""Inputs that every batch of texts can have."""
+
 Arguments = Callable[[Inputs], dict[str, Any]]
 """Returns the arguments of a forward for the inputs of a transformers model."""
 
@@ -55,6 +58,7 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
     names, takes_any = forward_arguments(model)
     class_name = type(model).__name__
     is_plain = not isinstance(model, PreTrainedModel)
+    # The arguments that the owner names, which are not the main input.
     named_inputs = {*settings.input_names.values(), *settings.extra_inputs}
     if not takes_any:
         _check_known_arguments(class_name, names, named_inputs)
@@ -63,6 +67,7 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
         _check_needed_arguments(model, names, {*named_inputs, name_of[main_input]})
 
     def arguments(inputs: Inputs) -> dict[str, Any]:
+        """Return the inputs under the forward's own names."""
         absent = sorted(settings.extra_inputs.keys() - inputs.keys())
         if absent:
             raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
@@ -73,9 +78,9 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
 
 
 def _known_arguments(inputs: Inputs, names: Sequence[str], *, takes_any: bool) -> dict[str, Any]:
-    """Return the inputs for which a forward has a name; tensors of any name if it takes further arguments.
+    """Return the inputs for which a forward has a name; tensors of any name if it has **kwargs.
 
-    A plain module with **kwargs is not given switches of transformers, such as `return_dict`.
+    Inputs that are not tensors are switches of transformers, such as `return_dict`.
     """
     return {name: value for name, value in inputs.items() if name in names or (takes_any and isinstance(value, Tensor))}
 
@@ -98,7 +103,7 @@ def _check_needed_arguments(model: nn.Module, names: Sequence[str], given_names:
     """Refuse a module whose forward needs an argument that nothing gives."""
     parameters = inspect.signature(model.forward).parameters
     needed = {name for name in names if parameters[name].default is inspect.Parameter.empty}
-    missing = sorted(needed - given_names - {"attention_mask", "token_type_ids", "position_ids"})
+    missing = sorted(needed - given_names - GIVEN_IF_NEEDED)
     if missing:
         raise UnsupportedModelError(
             f"the forward of {type(model).__name__} needs {', '.join(missing)}: input_names={{'attention_mask': "
@@ -108,7 +113,7 @@ def _check_needed_arguments(model: nn.Module, names: Sequence[str], given_names:
 
 
 def forward_arguments(model: nn.Module) -> tuple[list[str], bool]:
-    """Return the names of a forward's arguments, and whether it takes any others."""
+    """Return the names of a forward's arguments, and whether it takes any others as **kwargs."""
     parameters = inspect.signature(model.forward).parameters.values()
     by_keyword = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     argument_names = [parameter.name for parameter in parameters if parameter.kind in by_keyword]

@@ -18,7 +18,7 @@ def non_finite_error(model: nn.Module, inputs: Inputs, calls: Calls | None = Non
         inputs: The inputs of the pass, (B, T).
         calls: The calls of a recorded pass; None to record one.
     """
-    with attempted():  # the error is raised all the same, without the module's name
+    with attempted():  # where this fails, the error is returned all the same, without the module's name
         calls = trace(private_clone(model), inputs)[0] if calls is None else calls
     broken_calls = [call for call in calls or () if _returns_non_finite(call, inputs)]
     where = "in its head"

@@ -26,7 +26,7 @@ class _LogitsOfProbabilities(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, probabilities: Tensor, independent: bool) -> Tensor:
-        tiny = torch.finfo(probabilities.dtype).tiny
+        tiny = torch.finfo(probabilities.dtype).tiny  # in the place of 0, whose logarithm is infinite
         positive = probabilities.clamp(min=tiny)
         complements = (1 - probabilities).clamp(min=tiny)
         ctx.save_for_backward(positive * complements if independent else positive)
@@ -71,7 +71,7 @@ class RecordedResult(NamedTuple):
 
 
 class RecordedLogits(TorchFunctionMode):
-    """Records the inputs of normalisers in a forward pass.
+    """Records the inputs of normalisers in a forward pass: torch calls it instead of each of its functions.
 
     What a module does with a normaliser's result before it returns it may only reshape it: the same is done to the
     logits.
@@ -86,7 +86,8 @@ class RecordedLogits(TorchFunctionMode):
         result = func(*args, **options)
         name = getattr(func, "__name__", "")
         source = args[0] if args else options.get("input")
-        if not isinstance(result, Tensor) or not isinstance(source, Tensor) or result.ndim > 3:  # attention has four
+        # Attention's softmax has four axes: it makes no answer, and is called often.
+        if not isinstance(result, Tensor) or not isinstance(source, Tensor) or result.ndim > 3:
             return result
         recorded = self.of(source)
         if name in NORMALISERS:

@@ -15,6 +15,7 @@ MAX_PRIVATE_ELEMENTS = 1_000_000
 """Elements of the largest buffer that a private clone copies; larger ones are quantised weights."""
 
 MAX_IDLE_COPIES = 8
+"""Most copies of a model that are kept for later passes."""
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -36,7 +37,7 @@ class PooledCopy(Generic[Model]):
         self._constant_weights = [(copied, original) for copied, original in weights if copied is not original]
         self._snapshot = Snapshot(copy, configs=False)
         self._buffers = list(copy.buffers())
-        self._first_counts = self._change_counts()
+        self._counts_before_passes = self._change_counts()
 
     def refresh(self) -> None:
         """Update the copy to the model's values, as training changes buffers and the data of weights."""
@@ -49,10 +50,10 @@ class PooledCopy(Generic[Model]):
     @property
     def clean(self) -> bool:
         """Whether no pass has changed an attribute or a buffer of the copy."""
-        return self._change_counts() == self._first_counts and self._snapshot.unchanged()
+        return self._change_counts() == self._counts_before_passes and self._snapshot.unchanged()
 
     def _change_counts(self) -> list[int]:
-        """Return the in-place change counter of each buffer."""
+        """Return how often each buffer was written on; tensors of inference mode count nothing."""
         return [0 if buffer.is_inference() else buffer._version for buffer in self._buffers]
 
 

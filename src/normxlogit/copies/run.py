@@ -120,14 +120,14 @@ def _call_instead(module: nn.Module, path: str, function: Instead, stack: contex
 
 @dataclass
 class _Hooks:
-    """The hooks of one module, which record into `result`."""
+    """The hooks of one module in one pass."""
 
-    result: Pass
-    stop: Site | None
+    result: Pass  # where values are recorded
+    stop: Site | None  # where the pass ends, in this module or another; None for its end
     sites: list[Site] = field(default_factory=list)  # what is recorded
     replacements: list[tuple[int, Replace]] = field(default_factory=list)  # by the call that they change, 0 for all
-    calls_begun: int = 0
-    calls_ended: int = 0
+    calls_begun: int = 0  # how often the module was called
+    calls_ended: int = 0  # how often it has returned
 
     def register(self, module: nn.Module, stack: contextlib.ExitStack) -> None:
         """Register the hooks until an exit stack is closed."""
@@ -154,17 +154,17 @@ class _Hooks:
                 self._record(site, self.calls_ended, output)
         return output
 
-    def _record(self, site: Site, count: int, value: Any) -> None:
+    def _record(self, site: Site, call: int, value: Any) -> None:
         """Record the value of a module's call if the site names it; end the pass at the stop.
 
         Args:
             site: What is recorded.
-            count: Which of the module's calls it is, counted from 1.
+            call: Which of the module's calls it is, counted from 1.
             value: The module's main input or output.
         """
         if site.call == 0:
             self.result.recorded.setdefault(site, []).append(value)
-        elif site.call == count:
+        elif site.call == call:
             self.result.recorded[site] = value
-        if site == self.stop and count >= site.call:  # of all calls, the first one
+        if site == self.stop and call >= site.call:  # a stop at all calls, 0, is the first one
             raise _Stop

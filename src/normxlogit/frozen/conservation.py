@@ -21,12 +21,14 @@ from .rules import RULES
 from .slopes import VALUE, divide, keep_value, operation_name, power
 
 _WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "masked_fill"])
+"""Functions whose constants are part of the bias, also Python's numbers, by name without underscores."""
+
 _ADDITIVE = _WITH_NUMBERS | {
     "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "append", "copy", "setitem", "lerp",
     "masked_scatter", "index_put", "index_add", "index_copy", "scatter", "scatter_add", "maximum", "minimum", "fmax",
     "fmin", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
 }  # fmt: skip
-"""Functions whose constant tensors, and of some whose numbers, are part of the bias, by name without underscores."""
+"""Functions whose constant tensors are part of the bias, by name without underscores."""
 
 _ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(["addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"], (0,)),

@@ -50,17 +50,19 @@ _RESHAPING = frozenset([
     "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Squeeze", "Unsqueeze", "View", "UnsafeView",
     "ReshapeAlias", "Clone", "ToCopy",
 ])  # fmt: skip
+"""Operations that leave the values of a tensor as they are."""
 
-_ACTIVATION_KEEPING = _RESHAPING | frozenset([
+_ACTIVATION_KEEPING = _RESHAPING | {
     "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
     "Index", "IndexSelect", "Gather", "Topk", "Sort", "MaskedFill", "Where", "Clamp", "ClampMin", "ClampMax",
     "Repeat", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Unfold", "Tril", "Triu", "CopySlices", "Cumsum",
-])  # fmt: skip
-"""Nodes whose output still counts as an activation's, if they have no other input."""
+}  # fmt: skip
+"""Operations whose output still counts as an activation's, if they have no other input."""
 
 _ELEMENTWISE = _RESHAPING | ACTIVATED | {
     "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Pow", "Exp", "Reciprocal", "Where", "Clamp", "Minimum",
 }  # fmt: skip
+"""Operations whose output is a function of their input, element by element."""
 
 
 def independent_of_the_input(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
@@ -138,7 +140,12 @@ def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges
 
 
 def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
-    """Return whether a factor is a `GATE` such as sigmoid, another `ACTIVATION`, or neither; reshaped or scaled too."""
+    """Return whether a factor is a `GATE` such as sigmoid, another `ACTIVATION`, or neither; reshaped or scaled too.
+
+    Args:
+        edge: The edge of the factor, which the input reaches.
+        input_edges: By node that the input reaches, the edges over which it does.
+    """
     node, _ = edge
     for _ in range(MOST_ELEMENTWISE):
         name = operation_name(node)
@@ -147,7 +154,7 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
         if name == "Mul" and _is_activation(node, input_edges):
             return ACTIVATION
         edges = input_edges[node]
-        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
+        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:  # the other operand of a sum may not be activated
             return NEITHER
         node, _ = edges[0]
     return NEITHER

@@ -1,7 +1,5 @@
 """Windows of a text that has more tokens than the model reads."""
 
-from typing import NamedTuple
-
 from ..errors import InputError
 from .encoding import Encoding
 
@@ -21,8 +19,17 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
         encoding: The text.
         limit: How many tokens the model reads.
         position: The token in the middle of the only window; None for windows over the whole text.
+
+    Returns:
+        The tokens of each window.
+
+    Raises:
+        InputError: If the tokens that are in every window leave no room for others.
     """
-    content, size = text_to_cut(encoding, limit)
+    content = text_to_cut(encoding)
+    size = limit - (len(encoding) - len(content))  # how many of them fit into a window
+    if size < 1:
+        raise InputError(f"the shorter text of the pair fills the model's {limit} tokens and leaves none for windows")
     last_start = len(content) - size
     if position is None:
         step = size - size // OVERLAP
@@ -55,28 +62,9 @@ def check_fits(content: str, count: int, limit: int | None, advice: str = "short
         raise InputError(f"{content} {count} tokens and the model reads {limit}; {advice}")
 
 
-class TextToCut(NamedTuple):
-    """What of a long encoding is cut into windows: its text, or the longer text of a pair."""
-
-    tokens: Indices  # its tokens, without special ones
-    tokens_per_window: int  # how many of them fit into a window
-
-
-def text_to_cut(encoding: Encoding, limit: int) -> TextToCut:
-    """Return which tokens of an encoding are cut into windows, and how many of them fit into one.
-
-    Args:
-        encoding: A text or a pair.
-        limit: How many tokens the model reads.
-
-    Raises:
-        InputError: If the rest, which is in every window, leaves no room.
-    """
-    longer = max(encoding.tokens_of_texts(), key=len)
-    tokens_per_window = limit - (len(encoding) - len(longer))
-    if tokens_per_window < 1:
-        raise InputError(f"the shorter text of the pair fills the model's {limit} tokens and leaves none for windows")
-    return TextToCut(longer, tokens_per_window)
+def text_to_cut(encoding: Encoding) -> Indices:
+    """Return the tokens that are cut into windows: those of a text, or of the longer text of a pair."""
+    return max(encoding.tokens_of_texts(), key=len)
 
 
 def _window_indices(encoding: Encoding, content: Indices, start: int, size: int) -> Indices:

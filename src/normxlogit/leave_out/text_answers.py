@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ..inputs.encoding import Encoding
-from ..inputs.windows import Indices
+from ..inputs.windows import Indices, text_to_cut
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host
@@ -89,8 +89,7 @@ class TextAnswers:
         """
         windows, encoding = self._windows_of_text[text], self.encodings[text]
         if len(windows) > 1:
-            cut_text = max(encoding.tokens_of_texts(), key=len)  # the other text of a pair is in all windows
-            remaining = {*cut_text} - removed
+            remaining = {*text_to_cut(encoding)} - removed  # the other text of a pair is in all windows
             with_text = [number for number in windows if not remaining.isdisjoint(self._windows[number].tokens)]
             windows = with_text or windows[:1]  # a text that is removed whole is answered by its first window
         removals = []

@@ -26,7 +26,7 @@ def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int
     """
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., indices] = result.scores
-    count = len({*indices}.intersection(text_to_cut(encoding, limit).tokens))  # of a pair, in the text that is cut
+    count = len({*indices}.intersection(text_to_cut(encoding)))  # of a pair, in the text that is cut
     note = f"an answer comes from a window of {count} tokens around it; the others have no score"
     targets = tuple(
         target if target.position is None else target._replace(position=indices[target.position])
