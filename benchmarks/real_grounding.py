@@ -413,8 +413,9 @@ def _accused_line(judged: Sequence[JudgedCase]) -> str:
     """Return how many supported sentences are accused, with the upper end of the exact 95% interval of their rate."""
     of_supported = [judgement for case in judged if case.is_supported for judgement in case.judgements]
     accused = sum(judgement in ACCUSING for judgement in of_supported)
-    limit = binomtest(accused, len(of_supported), alternative="less").proportion_ci(0.95).high
-    return f"Of {len(of_supported)} supported sentences {accused} are accused: at most {limit:.1%} with 95% confidence.\n"
+    count = len(of_supported)
+    limit = binomtest(accused, count, alternative="less").proportion_ci(0.95).high
+    return f"Of {count} supported sentences {accused} are accused: at most {limit:.1%} with 95% confidence.\n"
 
 
 ACCUSING: tuple[Judgement, ...] = ("partly", "not in the sources", "contradicts")
@@ -515,7 +516,7 @@ def report(file: Path, data: Path | None) -> str:
     sections = ["Verdicts\n", verdict_table(judged), _accused_line(judged)] if judged else []
     if judged[RULES_READ:]:
         later = judged[RULES_READ:]
-        sections += ["Verdicts on texts that were read later\n", verdict_table(later), _accused_line(later)]
+        sections += ["Texts that were read later\n", verdict_table(later), _accused_line(later)]
     sections += ["Ranking\n", ranking_table(measured)]
     if len({case.group for case in of_attribution}) > 1:
         sections += [chosen_elsewhere(of_attribution) + "\n", "Calibration\n", _calibration_table(of_attribution)]
