@@ -27,7 +27,8 @@ from normxlogit.evaluation.evidence import auroc
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
-from normxlogit.grounding.citations.cited_answer import citation_marks, read_answered
+from normxlogit.grounding.citations.cited_answer import read_answered
+from normxlogit.grounding.citations.given_answer import citation_marks
 from normxlogit.grounding.citations.passages import passage_gains
 from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
@@ -469,10 +470,11 @@ def missing_words(words: Sequence[str], evidence: ComparedText) -> list[bool]:
     """Return whether each word of a claim is of a number, a name or a long word that stands nowhere in the evidence."""
     ends = np.cumsum([len(word) + 1 for word in words])  # (W,)
     claim = " ".join(words)
-    stated = [(a, b, kind) for a, b, kind in all_words(claim) if is_stated(claim[a:b], kind)]
-    missing = [(a, b) for a, b, kind in stated if kind != "numeral" and not evidence.has(claim[a:b], kind)]
+    stated = [word for word in all_words(claim) if is_stated(word.text, word.kind)]
+    missing = [word for word in stated if word.kind != "numeral" and not evidence.has(word.text, word.kind)]
     starts = ends - [len(word) + 1 for word in words]  # (W,)
-    return [any(a < end - 1 and start < b for a, b in missing) for start, end in zip(starts, ends, strict=True)]
+    spans = zip(starts, ends, strict=True)
+    return [any(word.start < end - 1 and start < word.end for word in missing) for start, end in spans]
 
 
 def marked_table(marked: Sequence[MarkedWords], seed: int = 0) -> str:
