@@ -32,7 +32,7 @@ from ..results.targets import Target
 from ..tasks.base import message_spans
 from ..tasks.targets import ALL, BatchTargets, contrast_note, describe_targets, is_choice, resolve
 from .by_halves import keep_errors
-from .completions.sources import explain_next_words, names_sequences
+from .completions.next_words import explain_next_words, names_sequences
 from .merging import in_rows, merge_windows, spread
 from .options import Options, Results, provenance, with_extra_inputs
 from .progress import progress_bar

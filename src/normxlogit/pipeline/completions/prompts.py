@@ -20,9 +20,10 @@ from .completed import Completed
 from .completed_prompts import generate_each, read_completion
 from .completion import explain_completions
 from .generation_settings import merged_settings
-from .leave_out import with_completion_verification
 from .reasoning import are_marks
-from .sources import explain_answer, explain_sources
+from .sources import explain_sources
+from .verification import with_completion_verification
+from .whole_answers import explain_answer
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
 """Settings of sampling, with the values that have no effect."""
