@@ -26,7 +26,8 @@ from .pipeline import keywords
 from .pipeline.arguments import checked_arguments, checked_methods
 from .pipeline.calls import add_calls, left_to_calls
 from .pipeline.completions.prompts import explain_generated, explain_given
-from .pipeline.options import Options, compared_methods, forward_settings
+from .pipeline.extra_inputs import forward_settings
+from .pipeline.options import Options, compared_methods
 from .pipeline.streams import CHUNK, checked_stream, explained_stream, kept_stream
 from .pipeline.texts import explain_by_default, explain_inputs
 from .results.attribution import Attribution
@@ -432,7 +433,7 @@ def _call_with(arguments: Mapping[str, Any]) -> str:
     Args:
         arguments: The arguments that the caller gave: `completion`, one that an extension names, or none of them.
     """
-    calls = {**references("without", keywords.OF_CALLS), "completion": "explain_completion"}
+    calls = {**references("without", keywords.OF_CORE), "completion": "explain_completion"}
     return next((calls[argument] for argument in calls if argument in arguments), "__call__")
 
 

@@ -32,8 +32,9 @@ from ..tasks.base import Generates, Pooling, check_answer
 from ..tasks.targets import All, BatchTargets, Layers
 from ..tasks.task_outputs import logits_at
 from .forward_pass import ForwardPass, no_states
-from .input_limits import filler_id
-from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
+from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, sample_of
+from .model_errors import input_errors
+from .model_inputs import filler_id
 from .version import read_model
 
 
@@ -121,7 +122,7 @@ class TaskModel:
 
     @cached_property
     def batch_tokens(self) -> int:
-        """The same now: it is halved when memory runs out, and doubled again after many batches that fitted."""
+        """Most tokens of a pass now: halved when memory runs out, doubled again after many batches that fitted."""
         return self.most_tokens
 
     @property
@@ -212,7 +213,12 @@ class TaskModel:
         return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch, *, alone: bool = True) -> ModelCopy:
-        """Find the parts of the model and prove the head, on the first batch only; `alone`: also `prove_alone`."""
+        """Find the parts of the model and prove the head, on the first batch only.
+
+        Args:
+            batch: The texts that are about to be read.
+            alone: Whether to `prove_alone`, too.
+        """
         copy = self.copy
         if copy.parts is None:
             with copy.lock, full_float32():
@@ -294,7 +300,7 @@ class TaskModel:
         parts = self.parts
         trunk_output = recorded_pass.last(parts.trunk_site)
         output = recorded_pass.output or {}  # {} of a pass that was stopped behind the trunk
-        last_output = output or trunk_output
+        last_output = output or trunk_output  # the one that holds the hidden states, if any does
         states = states_of(last_output)
         if layers and not states:
             raise no_states(self.module)
@@ -542,12 +548,12 @@ class TaskModel:
         return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self._tokens_asked, task="seq2seq-lm")
 
     def side(self, module: nn.Module, reader: Any) -> "TaskModel":
-        """Return one of the two towers of the model as a model of its own, which is made once.
+        """Return one of the two towers of a model such as CLIP as a model of its own, which is made once.
 
         Args:
             module: The tower.
-            reader: What reads its inputs: a tokenizer, or an image processor or feature extractor; it tells the towers
-                apart.
+            reader: What reads its inputs: a tokenizer, or an image processor or feature extractor. Its class tells the
+                two towers apart.
         """
         reader_class = type(reader).__name__
         if reader_class not in self._sides:

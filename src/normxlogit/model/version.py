@@ -24,8 +24,10 @@ from ..inputs.encoder import Encoder
 from ..loading.pipeline_settings import PipelineSettings
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks, task_of
 from ..tasks.base import check_answer
-from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
-from .model_copy import ModelCopy, named_errors
+from .input_limits import position_limit, vocabulary_limit
+from .model_copy import ModelCopy
+from .model_errors import named_errors
+from .model_inputs import input_names, padding_id
 
 FORMS_OF_TRANSFORMERS = ((("logits",), None), (("start_logits", "end_logits"), None))
 """How the models of transformers return their logits: the names of the fields, and None for no normaliser."""

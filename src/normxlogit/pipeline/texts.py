@@ -33,8 +33,9 @@ from ..tasks.base import message_spans
 from ..tasks.targets import ALL, BatchTargets, contrast_note, describe_targets, is_choice, resolve
 from .by_halves import keep_errors
 from .completions.next_words import explain_next_words, names_sequences
+from .extra_inputs import with_extra_inputs
 from .merging import in_rows, merge_windows, spread
-from .options import Options, Results, provenance, with_extra_inputs
+from .options import Options, Results, provenance
 from .progress import progress_bar
 
 NOT_VERIFIED = (
@@ -77,8 +78,10 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
     except MethodError as error:
         raise MethodError(f"{error}; {note}") from None
     if isinstance(results, Attribution):
-        return DefaultResults(_with_note(results, note), options.method)
-    return DefaultResults(Attributions(_with_note(result, note) for result in results), options.method)
+        results = _with_note(results, note)
+    else:
+        results = Attributions(_with_note(result, note) for result in results)
+    return DefaultResults(results, options.method)
 
 
 def _with_note(result: Any, note: str) -> Any:
@@ -252,7 +255,7 @@ class _OnHost(NamedTuple):
         Args:
             row: The index of the text.
             tokens: Which of the N tokens are its own, T of them.
-            axes: The index of the targets and of the layers, see `_axis`.
+            axes: What is taken of the targets, and of the layers: all, or the only one, without its axis.
         """
         sinks = () if self.is_sink is None else tuple(self.is_sink[tokens].nonzero()[0].tolist())
         return {
@@ -332,20 +335,22 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
         predictions = task.outputs.describe(on_host.predicted)
     check_finite(method, request, on_host.scores.swapaxes(1, 2))  # (N, L, K)
     targets = describe_targets(target, on_host.target_ids, on_host.contrast, on_host.positions)
-    diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}  # (B, K) each
+    # Each is a list with a tuple of the K targets' values for each of the B texts.
+    diagnostics = {name: list(map(tuple, values.tolist())) for name, values in scores.diagnostics.items()}
     shared_fields = provenance(model, method, contrasted=target.contrast is not None)
     shared_fields |= {"layers": request.layers or None, "merge": method.word_merge}
     notes = (*autocast_note(batch.inputs, run.dtype), *model.notes, *method.notes_on(model))
     token_predictions: Any = None
     if on_host.token_predictions is not None:
         token_predictions = task.outputs.describe(on_host.token_predictions)  # N
-    axes = _axis(is_kept=target.has_target_axis), _axis(is_kept=bool(request.layers))
+    target_axis: Any = slice(None) if target.has_target_axis else 0  # all of its K entries, or the only one
+    layer_axis = slice(None) if request.layers else 0
     results = []
     start = 0
     for row, encoding in enumerate(batch.encodings):
         tokens = slice(start, start + len(encoding))  # of the N tokens of all texts
         units, media = task.units(encoding)
-        scores_of_text = on_host.scores_of_text(row, tokens, axes)
+        scores_of_text = on_host.scores_of_text(row, tokens, (target_axis, layer_axis))
         sink_notes = sink_note(encoding.tokens, encoding.special, scores_of_text["sinks"])
         results.append(
             Attribution(
@@ -358,7 +363,7 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
                 predictions=(predictions[row],),
                 targets=targets[row],
                 token_predictions=token_predictions and token_predictions[tokens],
-                diagnostics=_of_text(diagnostics, row, has_target_axis=target.has_target_axis),
+                diagnostics={name: values[row][target_axis] for name, values in diagnostics.items()},
                 **scores_of_text,
                 **shared_fields,
             )
@@ -367,20 +372,8 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
     return results
 
 
-def _of_text(diagnostics: Mapping[str, Any], row: int, *, has_target_axis: bool) -> dict[str, Any]:
-    """Return the diagnostics of one text, for each target or for the only one, from those of a batch, (B, K) each."""
-    if has_target_axis:
-        return {name: tuple(values[row]) for name, values in diagnostics.items()}
-    return {name: values[row][0] for name, values in diagnostics.items()}
-
-
-def _axis(*, is_kept: bool) -> Any:
-    """Return the index of an axis that is kept whole, or of its only entry."""
-    return slice(None) if is_kept else 0
-
-
 def _scored(model: TaskModel, run: ForwardPass, options: Options) -> tuple[Request, Scores]:
-    """Score the tokens of a forward pass; return what the method was asked, and its scores."""
+    """Score the tokens of a forward pass; return the method's request, with the resolved targets, and its scores."""
     batch_targets = None if options.targets is None else [options.targets[index] for index in run.batch.indices]
     target = resolve(model.task, run, options.target, options.contrast, batch_targets)
     try:

@@ -16,7 +16,8 @@ from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
-from ...model.batch_attempts import is_causal, results_in_batches
+from ...model.batch_attempts import results_in_batches
+from ...model.causality import is_causal
 from ...model.forward_pass import ForwardPass
 from ...model.generation import check_cache
 from ...model.task_model import TaskModel

@@ -127,7 +127,7 @@ def _ablate_sources(
         MethodError: If something else than the answer's own tokens is explained.
     """
     method = cast(Perturbation, options.method)
-    if not options.own_tokens:
+    if not options.explains_own_tokens:
         raise MethodError(
             f"{method.info.name} measures what the completion loses without each source, which knows no target, "
             "contrast or layers; without sources= it leaves out tokens"
@@ -262,7 +262,7 @@ def answer_pass(
         arguments: Further arguments of the model, see `Batch`.
     """
     is_tokenwise = options.method.info.tokenwise  # then it reads states, and needs no gradient
-    if is_tokenwise or not options.own_tokens:
+    if is_tokenwise or not options.explains_own_tokens:
         return None
     is_frozen = isinstance(options.method, FrozenGradient)
     if completed.context.source is not None and not is_frozen:  # other gradients do not reach the encoder
