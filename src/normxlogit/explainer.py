@@ -96,9 +96,9 @@ class Explainer(Calls):
         extra_inputs: Mapping[str, Any] | None = None,
     ) -> None:
         settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        forward = {"forward": forward_settings(outputs, output_field, input_names, extra_inputs)}
+        settings["forward"] = forward_settings(outputs, output_field, input_names, extra_inputs)
         # The same way as from a pickle, which keeps the arguments alone, and not copies and locks.
-        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)
+        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
 
     def __repr__(self) -> str:
         return f"Explainer({self._model!r})"
@@ -151,11 +151,25 @@ class Explainer(Calls):
             InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
             UnsupportedModelError: If it has no head of a supported kind.
         """
-        options |= {"trust_remote_code": trust_remote_code, "allow_missing_weights": allow_missing_weights}
-        model, reader = load(name, task=task, dtype=dtype, device=device, allow_pickle=allow_pickle, **options)
-        settings: dict[str, Any] = {"labels": labels, "pooling": pooling, "batch_tokens": batch_tokens}
-        kind = task_of_loaded(unwrapped(model), task)
-        return cls(model, reader, task=kind, name=str(name or "normxlogit/default"), **settings)
+        model, reader = load(
+            name,
+            task=task,
+            dtype=dtype,
+            device=device,
+            trust_remote_code=trust_remote_code,
+            allow_pickle=allow_pickle,
+            allow_missing_weights=allow_missing_weights,
+            **options,
+        )
+        return cls(
+            model,
+            reader,
+            task=task_of_loaded(unwrapped(model), task),
+            name=str(name or "normxlogit/default"),
+            labels=labels,
+            pooling=pooling,
+            batch_tokens=batch_tokens,
+        )
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters

@@ -66,10 +66,10 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
     lengths = sizes_of(encodings)
     tokens_before = model.batch_tokens
     for remaining in _read_together(encodings):  # indices of the texts that no block has read
-        may_pad = not never_batch and _may_pad(model, [encodings[index] for index in remaining])
+        may_pad = not never_batch and _may_pad(model, encodings, remaining)
         while remaining:
-            budget = 0 if never_batch else model.batch_tokens // memory_factor  # with 0 each text is a batch
-            queue = _batches_of(encodings, remaining, budget, pad=may_pad)
+            tokens = model.batch_tokens // memory_factor
+            queue = _batches_of(encodings, remaining, tokens, pad=may_pad, alone=never_batch)
             remaining = []
             while queue:
                 attempt = BatchAttempt(queue.popleft())
@@ -77,16 +77,18 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
                 if attempt.unreadable:
                     queue.extendleft([index] for index in reversed(attempt.indices))
                 elif attempt.out_of_memory:  # what is left is divided again, into smaller batches
-                    _take_fewer_tokens(model, [lengths[index] for index in attempt.indices], tokens_before)
+                    _take_fewer_tokens(model, lengths, attempt.indices, tokens_before)
                     remaining = [*attempt.indices, *itertools.chain(*queue)]
                     queue.clear()
                 else:
                     _count_fitted(model)
 
 
-def _batches_of(encodings: Sequence[Encoding], indices: Sequence[int], budget: int, *, pad: bool) -> deque[list[int]]:
-    """Return the indices of some encodings in batches of at most `budget` tokens; see `batches`."""
-    groups = batches([encodings[index] for index in indices], budget, pad=pad)
+def _batches_of(
+    encodings: Sequence[Encoding], indices: Sequence[int], tokens: int, *, pad: bool, alone: bool
+) -> deque[list[int]]:
+    """Return the indices of some encodings in batches of at most so many tokens, or each alone; see `batches`."""
+    groups = batches([encodings[index] for index in indices], 0 if alone else tokens, pad=pad)
     return deque([indices[position] for position in group] for group in groups)
 
 
@@ -131,21 +133,22 @@ def _count_fitted(model: TaskModel) -> None:
         model.batches_fitted = 0
 
 
-def _take_fewer_tokens(model: TaskModel, lengths: list[int], tokens_before: int) -> None:
+def _take_fewer_tokens(model: TaskModel, lengths: list[int], indices: list[int], tokens_before: int) -> None:
     """Let a model take smaller batches than one for which there was too little memory, of half as many tokens.
 
     Args:
         model: The model.
-        lengths: The tokens of each text of the batch.
+        lengths: The tokens of each text.
+        indices: The texts of the batch.
         tokens_before: The tokens of a batch before any attempt, which are restored if a single text does not fit.
 
     Raises:
         InputError: If batches are as small as the text already.
     """
     empty_cache()
-    longest = max(lengths)
+    longest = max(lengths[index] for index in indices)
     # Of a single text, `batch_tokens` bounds the work of a method, such as how many changed texts it reads at a time.
-    tokens = model.batch_tokens if len(lengths) == 1 else longest * len(lengths)
+    tokens = model.batch_tokens if len(indices) == 1 else longest * len(indices)
     fewer_tokens = max(min(model.batch_tokens, tokens) // 2, longest)
     if fewer_tokens >= model.batch_tokens:
         model.batch_tokens = tokens_before
@@ -171,17 +174,19 @@ def forward_passes(model: TaskModel, encodings: Sequence[Encoding], *, layers: b
     return results_in_batches(model, encodings, passes)
 
 
-def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
-    """Return whether padding leaves the states of all texts unchanged; lengths that are not proved yet are tried.
+def _may_pad(model: TaskModel, encodings: Sequence[Encoding], indices: list[int]) -> bool:
+    """Return whether padding leaves the states of some texts unchanged; lengths that are not proved yet are tried.
 
     Args:
         model: The model, whose proved lengths are kept with its copy, see `ProvedLengths`.
-        encodings: The texts.
+        encodings: All texts.
+        indices: Which of them are padded.
     """
-    if len(encodings) < 2:
+    if len(indices) < 2:
         return True
     model.refresh()
-    lengths = sizes_of(encodings)
+    texts = [encodings[index] for index in indices]
+    lengths = sizes_of(texts)
     shortest = min(lengths)
     longest = max(lengths)
     proved = model.copy.padding
@@ -189,7 +194,7 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding]) -> bool:
         return False
     if shortest == longest or proved.covers(shortest, longest):
         return True
-    text_of_length = dict(zip(lengths, encodings, strict=True))  # any text of each length
+    text_of_length = dict(zip(lengths, texts, strict=True))  # any text of each length
     trial_texts = [text_of_length[length] for length in (*lengths_to_try(lengths), longest)]
     return proved.prove(shortest, longest, partial(_ignores_padding, model, trial_texts))
 

@@ -71,7 +71,7 @@ def _is_proved_causal(
             return True
     if model.copy.mixes_texts:
         raise UnsupportedModelError(
-            f"{type(model.module).__name__} quantises its activations by the largest of all tokens, so that later "
+            f"{model.class_name} quantises its activations by the largest of all tokens, so that later "
             "tokens change earlier states: one pass cannot explain each token by those before it; load the model in "
             "another precision"
         )

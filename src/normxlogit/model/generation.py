@@ -126,7 +126,7 @@ class _Generator(NamedTuple):
         first_positions = torch.tensor(padding_counts, device=model.device)  # (B,), of the prompts' own tokens
         mask = (positions >= first_positions[:, None]).long()  # (B, P)
         inputs = {**media_inputs, "input_ids": ids, "attention_mask": mask}
-        copy: Any = private_clone(model.copy.unmodified)
+        copy: Any = private_clone(model.unmodified)
         with input_errors(copy, inputs, doing="continue"):
             return copy.generate(**inputs, generation_config=self.config, **without_model_defaults(), **self.options)
 
@@ -149,7 +149,7 @@ def generated_from(
         InputError: If the model cannot read the input.
         UnsupportedModelError: If its decoder names no table of word embeddings.
     """
-    copy: Any = private_clone(model.copy.unmodified)
+    copy: Any = private_clone(model.unmodified)
     first_ids = Site(decoder_table(copy), is_input=True)
     batch = as_batch(inputs, model.device)
     with torch.no_grad(), input_errors(copy, batch, doing="answer"):
@@ -179,7 +179,7 @@ def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], c
     Returns:
         A value for each token of prompt and answer; without inputs that `generate` does not continue.
     """
-    unmodified: Any = model.copy.unmodified
+    unmodified: Any = model.unmodified
     prompt_length = max(map(len, inputs.values()))
     state = {name: torch.tensor([values]) for name, values in inputs.items()} | generation_state(prompt_length)
     for _ in range(count):
@@ -278,7 +278,7 @@ def check_cache(model: TaskModel, prompt: Encoding) -> None:
     Raises:
         UnsupportedModelError: If the second token of a short generation has other logits with the cache.
     """
-    can_try = hasattr(model.copy.unmodified, "generate") and _is_text(prompt)
+    can_try = hasattr(model.unmodified, "generate") and _is_text(prompt)
     if model.copy.cache_proved or not can_try:
         return
     ids = prompt.ids[:TRIAL_PROMPT]

@@ -90,7 +90,7 @@ class TaskModel:
         class_name = type(unwrapped(caller_model)).__name__
         self.reader = tokenizer
         self.tokenizer = task_class.tokenizer_of(tokenizer)
-        self._tokens_asked = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
+        self._requested_tokens = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
         self.batches_fitted = 0
         self.pipeline = pipeline = pipeline or PipelineSettings()
         self.forward = forward = forward or ForwardSettings()
@@ -118,7 +118,7 @@ class TaskModel:
         """Most tokens of a pass, padding included: the caller's number, or what fits into memory at first use."""
         # The logits of a whole vocabulary take memory, too.
         vocabulary = self.vocabulary_size if self.task.outputs.vocabulary else 0
-        return self._tokens_asked or tokens_that_fit(self.module, self.device, vocabulary)
+        return self._requested_tokens or tokens_that_fit(self.module, self.device, vocabulary)
 
     @cached_property
     def batch_tokens(self) -> int:
@@ -352,7 +352,7 @@ class TaskModel:
     def _at_positions(self, logits: Tensor | None, positions: Tensor | None) -> Tensor:
         """Return the logits at positions in float32, (B, C); refuse a model that returned no logits."""
         if logits is None:
-            raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
+            raise HeadMismatchError(f"{self.class_name} returned no logits")
         return (logits if positions is None else logits_at(logits, positions)).float()
 
     def measure(
@@ -493,7 +493,7 @@ class TaskModel:
         if logits is None and hidden is not None:
             logits = self.head.texts(hidden, batch.inputs)
         if logits is not None:
-            check_answer(self.task, logits, type(self.module).__name__)
+            check_answer(self.task, logits, self.class_name)
         return logits
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
@@ -545,7 +545,9 @@ class TaskModel:
         """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""
         if isinstance(self.task, Generates) or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self._tokens_asked, task="seq2seq-lm")
+        return TaskModel(
+            self.caller_model, self.reader, self.name, batch_tokens=self._requested_tokens, task="seq2seq-lm"
+        )
 
     def side(self, module: nn.Module, reader: Any) -> "TaskModel":
         """Return one of the two towers of a model such as CLIP as a model of its own, which is made once.
@@ -557,7 +559,7 @@ class TaskModel:
         """
         reader_class = type(reader).__name__
         if reader_class not in self._sides:
-            self._sides[reader_class] = TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
+            self._sides[reader_class] = TaskModel(module, reader, self.name, batch_tokens=self._requested_tokens)
         return self._sides[reader_class]
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
@@ -598,7 +600,7 @@ class TaskModel:
         if self.parts.layers is None:
             _ = self.parts.head  # without one, its error says why
             raise UnsupportedModelError(
-                f"the layers of {type(self.module).__name__} cannot be read one by one: no way was found that "
+                f"the layers of {self.class_name} cannot be read one by one: no way was found that "
                 "brings a layer's output to the head as the last layer's is brought there"
             )
         return self.parts.layers

@@ -41,7 +41,7 @@ CHOICES: Mapping[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """The checked arguments of one call."""
+    """The checked arguments of one call; `keywords` describes those that callers write."""
 
     method: Method
     target: TargetSpec = None

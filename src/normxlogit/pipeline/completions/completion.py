@@ -29,7 +29,7 @@ from ...results.targets import OutputQuantity, Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, contrast_note, index_of, is_choice
-from ..media_scores import Placed, appended, split_media_scores
+from ..media_scores import appended, split_media_scores
 from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
@@ -171,7 +171,7 @@ def _check_scores_words_alone(model: TaskModel, method: Method, context: Encodin
         )
     if context.source is not None and method.needs_grad:
         raise MethodError(
-            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
+            f"{method.info.name} backpropagates through one stack of layers, and {model.class_name} has "
             "two: frozen-gradient scores source and completion, normxlogit the completion alone"
         )
 
@@ -225,16 +225,14 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
         A result for each completion.
     """
     copies = len(run.batch.encodings) // len(batch)
-    with torch.inference_mode():
-        layers = model.layer_numbers(batch[0].options.layers)
-        predictions = []
-        for row, completion in zip(range(0, len(run.batch.encodings), copies), batch, strict=True):
-            states = run.hidden[row, run.batch.starts[row] :]  # (T, H), and padding behind them
-            predictions.append(_token_predictions(model, completion, states))
+    layers = model.layer_numbers(batch[0].options.layers)
     results = []
     scores_of_texts = _score_texts(model, run, batch, layers)
-    for completion, scores, predictions_of_text in zip(batch, scores_of_texts, predictions, strict=True):
+    for index, (completion, scores) in enumerate(zip(batch, scores_of_texts, strict=True)):
         model.check_finite(scores.values.numpy(), run.batch)
+        row = index * copies  # its first copy
+        states = run.hidden[row, run.batch.starts[row] :]  # (T, H), and padding behind them
+        predictions = _token_predictions(model, completion, states)
         if isinstance(completion.options.method, FrozenGradient):  # the units are the tokens of source and decoder
             joined = completion._replace(completed=completion.completed.joined())
         else:
@@ -246,8 +244,8 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
             _without_later_tokens(scores, completion),
             targets=_explained_targets(model, joined),
             layers=layers or None,
-            predictions=predictions_of_text.likeliest,
-            generated=predictions_of_text.generated,
+            predictions=predictions.likeliest,
+            generated=predictions.generated,
             diagnostics={name: tuple(values.tolist()) for name, values in scores.diagnostics.items()},
         )
         results.append(replace(result, notes=_notes(model, run, joined, result)))
@@ -368,9 +366,7 @@ def scored_tokens(
     sequence = completed.encoding
     text = sequence.text
     start = completed.prompt_tokens
-    placed: list[Placed] = []
-    if sequence.media or sequence.signal is not None:
-        scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)
+    scores, placed = split_media_scores(completed.context, scores)  # without media all are of the text
     layers = bool(fields.get("layers"))
     axes = slice(None), slice(None) if layers else 0  # all targets, and all layers or the only one
     padded_values = torch.nn.functional.pad(scores.values, (0, 1))  # (K, L, T): the last token scores 0
@@ -495,6 +491,7 @@ class _TokenPredictions(NamedTuple):
     generated: tuple[Prediction, ...]  # the generated tokens themselves
 
 
+@torch.inference_mode()
 def _token_predictions(model: TaskModel, completion: CompletionRequest, hidden: Tensor) -> _TokenPredictions:
     """Return the likeliest token at each generated one, and the generated one, from the text's states, (T, H)."""
     states = hidden[completion.start - 1 : len(completion.context)]  # (G, H)

@@ -30,7 +30,20 @@ def names_sequences(model: TaskModel, options: Options) -> bool:
 
 @torch.inference_mode(False)
 def explain_next_words(model: TaskModel, encodings: Sequence[Encoding], options: Options) -> list[Attribution]:
-    """Explain which next words, each of any number of tokens, a causal language model says after texts."""
+    """Explain which next words, each of any number of tokens, a causal language model says after texts.
+
+    Args:
+        model: A causal language model.
+        encodings: The texts.
+        options: The options of the call, whose targets and contrast are words.
+
+    Returns:
+        A result for each text, as `explain_answer` gives it, with an axis of targets if these are a list.
+
+    Raises:
+        InputError: If predictions of single tokens are asked for, or a text is too long with the words behind it.
+        TargetError: If there are no such words, or one is also the contrast.
+    """
     if options.token_predictions:
         raise InputError("token_predictions= goes with targets of one token")
     results = []

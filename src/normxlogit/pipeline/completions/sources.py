@@ -198,6 +198,9 @@ def sources_and_parts(
         sources: The division of the prompt; None for none, and then there are no sources.
         parts: The division of the answer; None for the whole.
 
+    Returns:
+        The sources, those of the text before the pictures and sounds, and the parts.
+
     Raises:
         InputError: If there is no such source or part, or the prompt holds no source.
     """

@@ -64,7 +64,7 @@ def _removable_words(whole: Attribution, completed: Completed, verify: Verify) -
     """Return the words and parts of media that are removed of a prompt whose tokens have scores, and where each is."""
     candidates = removable(whole)
     source_has_no_scores = whole.answer_units.start != completed.joined().prompt_tokens
-    if source_has_no_scores:  # of an encoder: the words of the prompt are in it, and no units; parts of media are
+    if source_has_no_scores:  # of an encoder-decoder model: words of the source are then no units, parts of media are
         media_parts = [part for part in candidates.parts if part.tokens[0] >= whole.text_units]
         candidates = candidates._replace(parts=media_parts)
     words = picked(whole, candidates, _in_characters(completed, verify))
@@ -114,7 +114,7 @@ def removable_sources(whole: Attribution, completed: Completed, division: Source
     """
     units = whole.units
     span_of_unit = _spans_of_sources(units, completed, division)
-    # What has no words is the same as nothing else: its index takes their place.
+    # A source without words is joined with no other: its index takes their place.
     words_of_unit = {index: " ".join(units.text[index].split()) or index for index in span_of_unit}
     spans_of_words: dict[str | int, list[NamedSpan]] = defaultdict(list)
     for index, words in words_of_unit.items():
@@ -158,12 +158,13 @@ def _reasoning_sentences(whole: Attribution, completed: Completed) -> RemovableS
         completed: The prompt with its completion.
     """
     sequence = completed.sequenced()
+    scores_tokens = whole.units.kind[0] == "token"
     parts: list[UnitScore] = []
     spans: dict[Tokens, NamedSpan] = {}
-    for part in _parts_of_completion(whole, sequence):
+    for part in answer_parts(sequence, "sentence") if scores_tokens else _scored_parts(whole):
         tokens = _reasoning_tokens(sequence, whole.reasoning, part)
         if tokens:
-            units = tokens if part.unit is None else (part.unit,)
+            units = tokens if scores_tokens else part.tokens
             text = sequence.text[sequence.offsets[tokens[0]][0] : sequence.offsets[tokens[-1]][1]].strip()
             parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
             spans[units] = NamedSpan(text, part.start, part.end, tokens)
@@ -195,27 +196,17 @@ def _after_reasoning(whole: Attribution, completed: Completed) -> Completed | No
     return None
 
 
-class _CompletionPart(NamedTuple):
-    """A sentence of a completion, or a part of it that has a score."""
-
-    start: int  # its characters, in the prompt with its completion
-    end: int
-    unit: int | None = None  # the unit that has its score; None where its tokens have scores
-
-
-def _parts_of_completion(whole: Attribution, sequence: Sequenced) -> list[_CompletionPart]:
-    """Return the sentences of a completion whose tokens have scores, otherwise its parts that have scores."""
+def _scored_parts(whole: Attribution) -> list[NamedSpan]:
+    """Return the parts of a completion that have scores, each with its unit, in the text of prompt and completion."""
     units = whole.units
-    if units.kind[0] == "token":
-        return [_CompletionPart(sentence.start, sentence.end) for sentence in answer_parts(sequence, "sentence")]
     parts = []
     for index, (kind, (start, end)) in enumerate(zip(units.kind, units.spans or (), strict=False)):
         if kind == "answer" and end:  # 0 where it is not known which characters it is
-            parts.append(_CompletionPart(start, end, index))
+            parts.append(NamedSpan(units.text[index], start, end, tokens=(index,)))
     return parts
 
 
-def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], part: _CompletionPart) -> Tokens:
+def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], part: NamedSpan) -> Tokens:
     """Return the tokens of a part of a completion that are inside its reasoning.
 
     Args:
