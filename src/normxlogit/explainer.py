@@ -213,7 +213,7 @@ class Explainer(Calls):
         method = options.get("method")
         if method is None:
             return explain_by_default(self._model, inputs, options).results
-        return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
+        return explain_inputs(self._model, inputs, Options.of(options, method_named(method)))
 
     def stream(
         self,

@@ -56,11 +56,8 @@ CALLER_NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
 LENGTHS = {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}
 """Lengths of prompt and answer, each with that of the answer alone, which goes before."""
 
-ABOUT_FILES = ("_from_model_config", "transformers_version")
-"""What a configuration says of its own file."""
-
-SAMPLING = ("do_sample", "temperature", "top_k", "top_p")
-"""Defaults of pipelines that are left to a call, as answers are greedy without it."""
+UNUSED_DEFAULTS = ("do_sample", "temperature", "top_k", "top_p", "_from_model_config", "transformers_version")
+"""Defaults of pipelines that are not applied: sampling, which only a call asks for, and what is said of a file."""
 
 
 Settings = Mapping[str, Any]
@@ -276,8 +273,8 @@ def _generation(pipeline: Any, forward: Options) -> GenerationOfPipeline:
     for name in ("tokenizer", "return_language"):
         given.pop(name, None)  # derived from the other settings
     defaults = generation_defaults(pipeline)
-    kept = {name: value for name, value in defaults.items() if name not in (*SAMPLING, *ABOUT_FILES)}
-    return GenerationOfPipeline(given, kept, bool(defaults.get("do_sample")), prefix_length)
+    kept = {name: value for name, value in defaults.items() if name not in UNUSED_DEFAULTS}
+    return GenerationOfPipeline(given, kept, samples=bool(defaults.get("do_sample")), prefix_length=prefix_length)
 
 
 def _default_function(pipeline: Any) -> str | None:

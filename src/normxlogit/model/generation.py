@@ -109,6 +109,7 @@ class _Generator(NamedTuple):
         output = self.call(texts, media_inputs)
         # A prompt stands before what is generated; of an encoder-decoder model the whole sequence is the decoder's.
         start = max(map(len, texts)) if prompts[0].source is None else 0
+        # It is an object with `sequences` where the settings ask for more than these.
         return getattr(output, "sequences", output)[:, start:].tolist()
 
     def call(self, texts: Rows, media_inputs: TensorInputs = MappingProxyType({})) -> Any:

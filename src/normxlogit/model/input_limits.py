@@ -141,7 +141,10 @@ def _is_position_table(name: str) -> bool:
 
 
 def _first_position_row(module: Any) -> int:
-    """Return the row of the first position; in models like RoBERTa it follows the row for padding."""
+    """Return the row of the first position; in models like RoBERTa it follows the row for padding.
+
+    The code of the table's forward says whether it counts from there: it then reads its attribute `padding_idx`.
+    """
     code = getattr(type(module).forward, "__code__", None)
     counts_from_padding = code is None or "padding_idx" in code.co_names  # without code, as in C, it may
     if not counts_from_padding:

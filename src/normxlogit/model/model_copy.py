@@ -49,10 +49,11 @@ class ModelCopy:
         self._snapshot = Snapshot(watched)
         unwrapped_model = unwrapped(caller_model)
         register_recorders(unwrapped_model)
-        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))  # nothing is changed on it
+        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))  # answers as the caller's: no task adapts it
         # A copy of what the caller calls: the adapter with the model in it.
         self.wrapped = clone(caller_model) if is_wrapped(caller_model) else self.unmodified
-        self.module = cast(PreTrainedModel, clone(unwrapped_model))  # that is explained, by private copies, see `run`
+        # The copy that is explained, which a task may adapt; passes run private copies of it, see `run`.
+        self.module = cast(PreTrainedModel, clone(unwrapped_model))
         self.is_adapted = self.wrapped is not self.unmodified  # whether `module` must be compared with `wrapped`
         self.form = AnswerForm()
         self.notes: Strings = ()  # for all results on it, and on proofs that could not be run

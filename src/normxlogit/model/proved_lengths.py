@@ -53,7 +53,8 @@ def lengths_to_try(lengths: Iterable[int]) -> list[int]:
     """
     *shorter, longest = sorted(set(lengths))
     upper_bounds = doubling_lengths(shorter[0], longest)
-    return sorted({max(length for length in shorter if length <= bound) for bound in upper_bounds})
+    longest_within_bounds = {max(length for length in shorter if length <= bound) for bound in upper_bounds}
+    return sorted(longest_within_bounds)
 
 
 def doubling_lengths(first: int, last: int) -> tuple[int, ...]:

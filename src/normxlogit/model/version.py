@@ -62,7 +62,15 @@ def read_model(
     """
     caller_model = as_task_model(choose_task(model, declared), model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
-    task = task_of(unwrapped_model, declared, labels, reader, pipeline.question, pipeline.problem, pipeline.ignored)
+    task = task_of(
+        unwrapped_model,
+        declared,
+        labels,
+        reader,
+        question=pipeline.question,
+        problem=pipeline.problem,
+        ignored_labels=pipeline.ignored,
+    )
     copy = ModelCopy(caller_model, model)
     config = getattr(copy.module, "config", None)
     copy.config = config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()

@@ -97,19 +97,19 @@ class Options:
         check_target(model.task, model.output_count, self.target, self.contrast, self.targets)
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], **methods: Any) -> "Options":
-        """Return the options of a call with its methods.
+    def of(cls, options: Mapping[str, Any], method: Method) -> "Options":
+        """Return the options of a call with its method.
 
         Args:
             options: The arguments of the call by name.
-            **methods: The methods, in the place of those that the call names.
+            method: The method, in the place of the one that the call names.
 
         Raises:
             InputError: If an argument is not one of its choices, or two do not go together.
             TargetError: If targets are not one for each input, or the contrast is not one name or index.
             MethodError: If the method gives no scores for single layers, and `layers` asks for them.
         """
-        return cls(**{**options, **methods})
+        return cls(**{**options, "method": method})
 
     @classmethod
     def of_completions(cls, options: Mapping[str, Any]) -> "Options":

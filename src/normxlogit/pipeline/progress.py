@@ -146,20 +146,16 @@ class Watch:
             while True:
                 now = monotonic()
                 if self._displays and self._due <= now:
-                    self._due = now + self._show_newest(now)
+                    *others, newest = self._displays  # which is shown in the place of the others
+                    for display in others:
+                        display.clear()
+                    self._due = now + newest.show(now - self._began)
                 is_idle = not self._displays
                 self._wakes_at = now + PATIENCE if is_idle else self._due
                 is_notified = self._changed.wait(self._wakes_at - now)
                 if is_idle and not is_notified and not self._displays:
                     self._thread = None
                     return
-
-    def _show_newest(self, now: float) -> float:
-        """Show the newest display in the place of all others; return after how many seconds it is due again."""
-        *others, newest = self._displays
-        for display in others:
-            display.clear()
-        return newest.show(now - self._began)
 
 
 _WATCH = Watch()

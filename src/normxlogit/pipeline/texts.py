@@ -59,7 +59,7 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
         UnsupportedModelError: If neither works.
     """
     default, alternative = ANSWER_METHODS
-    options = Options.of(arguments, method=method_named(default))
+    options = Options.of(arguments, method_named(default))
     inputs = repeatable(inputs)  # each method that is tried reads them
     try:
         return DefaultResults(explain_inputs(model, inputs, options), options.method)

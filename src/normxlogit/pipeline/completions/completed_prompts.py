@@ -166,7 +166,8 @@ def read_completion(
     if not longer:
         parts = "prompt and completion have" if encoding.source is None else "the completion has"
         check_fits(parts, len(encoding), model.answer_limit)
-    completed = Completed(encoding, prompt_tokens, len(prompt_encoding.text or ""), rendered)
+    prompt_characters = len(prompt_encoding.text or "")
+    completed = Completed(encoding, prompt_tokens, prompt_characters, prompt=rendered)
     return completed.with_reasoning(model, reasoning)
 
 

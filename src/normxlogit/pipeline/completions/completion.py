@@ -97,7 +97,9 @@ def explain_completions(
         A result for each completion, with its G tokens as targets.
     """
     model.refresh()
-    requests = [completion_request(model, each, chosen) for each, chosen in zip(completed, options, strict=True)]
+    requests = [
+        completion_request(model, prompt, own_options) for prompt, own_options in zip(completed, options, strict=True)
+    ]
     contexts = [completion.context for completion in requests]
     if contexts[0].has_source:  # what an encoder reads is not batched
         return [_explain(model, [completion])[0] for completion in requests]
@@ -447,7 +449,9 @@ def batch_targets(
     """Return targets for vocabulary entries, (B, G), of which the logit or the log-probability is explained."""
     device = run.hidden.device
     contrasts = None if contrast is None else torch.full((len(ids),), contrast, device=device)
-    return BatchTargets(ids.to(device), contrasts, run.positions, True, model.task, explained=explained)
+    return BatchTargets(
+        ids.to(device), contrasts, run.positions, has_target_axis=True, task=model.task, explained=explained
+    )
 
 
 def _score_tokenwise(model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: Indices) -> Scores:

@@ -105,9 +105,10 @@ def _followed_by(model: TaskModel, encoding: Encoding, choice: Choice) -> Comple
     if tokenizer.unk_token_id in ids:
         raise TargetError(f"the tokenizer does not know a part of {choice!r}: {', '.join(map(outputs.name_of, ids))}")
     limit = model.answer_limit
-    if limit is not None and len(encoding) + len(ids) - 1 > limit:
+    if limit is not None and len(encoding) + len(ids) - 1 > limit:  # the last token is not read, see `context`
         raise InputError(
             f"the text has {len(encoding)} tokens, {choice!r} has {len(ids)}, and the model reads {limit}; shorten it"
         )
     prompt = with_decoded_text(tokenizer, encoding)
-    return Completed(generating_task(model).appended(model, prompt, ids), len(encoding), len(prompt.text or ""))
+    sequence = generating_task(model).appended(model, prompt, ids)
+    return Completed(sequence, prompt_tokens=len(encoding), prompt_characters=len(prompt.text or ""))
