@@ -103,6 +103,7 @@ class ModelCopy:
         Raises:
             InputError: If the model cannot read the inputs; with gradients on, its own error.
         """
+        # A pass that returns states leaves transformers' hooks for them on its copy, which slow others.
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         gradients = torch.is_grad_enabled()

@@ -30,7 +30,7 @@ class _OnHost(NamedTuple):
     # Each of these is None where there is none.
     contrast: Any  # (B,)
     positions: Any  # (B,) or (B, 2)
-    predicted: Any  # (B, 3): class, value, probability
+    predicted: Any  # (B, 3): logit, index and probability, see `Outputs.top`
     token_predictions: Any  # (N, 3)
     bias: Any  # (B, K, L)
     sink: Any  # (B, K, L)
@@ -182,9 +182,13 @@ def _positions_in_texts(run: ForwardPass) -> Tensor | None:
 def _token_predictions(
     model: TaskModel, run: ForwardPass, requested: bool | None, predicted: Tensor | None
 ) -> Tensor | None:
-    """Return the prediction at each real token, (N, 3): class, value, probability; by default if the method read it.
+    """Return the logit, index and probability of the prediction at each real token, (N, 3); None if none are shown.
 
-    `predicted` is which output of each text is shown, (B, 1); None for the likeliest.
+    Args:
+        model: The model.
+        run: The pass.
+        requested: Whether they are shown; None to show them where the method has read the head's answers at tokens.
+        predicted: Which output of each text is shown at its tokens, (B, 1); None for the likeliest at each.
     """
     task = model.task
     outputs = model.task.outputs

@@ -497,7 +497,10 @@ class _TokenPredictions(NamedTuple):
 
 @torch.inference_mode()
 def _token_predictions(model: TaskModel, completion: CompletionRequest, hidden: Tensor) -> _TokenPredictions:
-    """Return the likeliest token at each generated one, and the generated one, from the text's states, (T, H)."""
+    """Return the likeliest token at each generated one, and the generated one, from the text's states, (T, H).
+
+    What is collected of each is a row of its logit, its index and its probability, as `Outputs.top` returns it.
+    """
     states = hidden[completion.start - 1 : len(completion.context)]  # (G, H)
     ids = torch.tensor(completion.completed.generated_ids, device=states.device)  # (G,)
     likeliest: list[Tensor] = []
