@@ -95,8 +95,13 @@ class Explainer(Calls):
         input_names: Mapping[str, str] | None = None,
         extra_inputs: Mapping[str, Any] | None = None,
     ) -> None:
-        settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        settings["forward"] = forward_settings(outputs, output_field, input_names, extra_inputs)
+        settings = {
+            "task": task,
+            "pooling": pooling,
+            "name": name,
+            "batch_tokens": batch_tokens,
+            "forward": forward_settings(outputs, output_field, input_names, extra_inputs),
+        }
         # The same way as from a pickle, which keeps the arguments alone, and not copies and locks.
         self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
 

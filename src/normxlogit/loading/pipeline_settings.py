@@ -92,7 +92,7 @@ class GenerationOfPipeline:
         # The configuration of a call replaces also what the pipeline was made with.
         has_own_config = called.get("generation_config") is not None
         settings = dict(called) if has_own_config else {**self.given, **called}
-        of_config = getattr(settings.get("generation_config"), "to_diff_dict", dict)()
+        of_config: Settings = getattr(settings.get("generation_config"), "to_diff_dict", dict)()
         in_effect = {**configured, **of_config, **settings}  # with what the model's and the call's configurations say
         if "max_length" in in_effect:
             in_effect.setdefault("max_new_tokens", None)  # the default of this one would go before `max_length`
