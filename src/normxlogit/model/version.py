@@ -81,9 +81,9 @@ def read_model(
     copy.encoder = Encoder(
         tokenizer,
         config,
-        limit,
-        vocabulary_limit(unwrapped_model),
-        input_names(tokenizer, unwrapped_model, forward),
+        model_limit=limit,
+        vocabulary=vocabulary_limit(unwrapped_model),
+        names=input_names(tokenizer, unwrapped_model, forward),
         add_special_tokens=pipeline.add_special_tokens,
     )
     # Trunks whose head takes the last position as it is must have their last token there.

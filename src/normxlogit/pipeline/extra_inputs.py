@@ -40,7 +40,7 @@ def forward_settings(
             "input_names={'input_ids': 'sent_id'}; what a tokenizer does not return is given by extra_inputs="
         )
     defaults = {name: _as_batch(value, name) for name, value in (extra_inputs or {}).items()}
-    return ForwardSettings(outputs, output_field, names, defaults)
+    return ForwardSettings(outputs, output_field, input_names=names, extra_inputs=defaults)
 
 
 def with_extra_inputs(

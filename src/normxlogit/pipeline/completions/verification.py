@@ -126,7 +126,7 @@ def removable_sources(whole: Attribution, completed: Completed, division: Source
         UnitScore(text=units.names[index] or units.text[index], tokens=(index,), score=float(whole.scores[index]))
         for (index,) in spans
     ]
-    return RemovableSpans(Removable(parts, "source", "deleted"), spans)
+    return RemovableSpans(Removable(parts, unit="source", removed_by="deleted"), spans)
 
 
 def _spans_of_sources(units: Units, completed: Completed, division: SourceSpec | None) -> dict[int, NamedSpan]:
@@ -169,7 +169,13 @@ def _reasoning_sentences(whole: Attribution, completed: Completed) -> RemovableS
             parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
             spans[units] = NamedSpan(text, part.start, part.end, tokens)
     sentences = Removable(
-        parts, "sentence", "deleted", target="the answer", singles=len(parts), all_together=True, named=True
+        parts,
+        unit="sentence",
+        removed_by="deleted",
+        target="the answer",
+        singles=len(parts),
+        all_together=True,
+        named=True,
     )
     return RemovableSpans(sentences, spans)
 
