@@ -20,9 +20,9 @@ from ..leave_out.removal import TextRemoval, Tokens, tokens_removed
 from ..leave_out.search import run_searches
 from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
+from ..pipeline.attribute_pass import attribute_pass
 from ..pipeline.options import Options, Results
 from ..pipeline.progress import progress_bar
-from ..pipeline.texts import attribute_pass
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction

@@ -14,7 +14,7 @@ from ..compat import without_probabilities
 from ..copies.run import Inputs, Site, hidden_of, run, several_states
 from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch
-from ..model.model_copy import input_errors, named_errors
+from ..model.model_errors import input_errors, named_errors
 from ..model.task_model import TaskModel
 
 

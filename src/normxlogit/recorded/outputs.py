@@ -19,10 +19,10 @@ from ..model.generation import end_ids, until_end
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Parts, answer_of
 from ..parts.proofs import outputs_beyond_rounding, tolerance_for_given
+from ..pipeline.attribute_pass import attribute_pass
 from ..pipeline.completions.completed import Completed
 from ..pipeline.completions.completion import CompletionRequest, completion_request, explain_run
 from ..pipeline.options import Options
-from ..pipeline.texts import attribute_pass
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..tasks.base import Generates
@@ -123,7 +123,7 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     embedded = model.parts.embedded(recorded, batch.mask.shape[1])
     if isinstance(embedded, Tensor):
         return embedded
-    module = type(model.module).__name__
+    module = model.class_name
     raise embedded or UnsupportedModelError(f"{module} does not give its embedding layer's output")
 
 
@@ -344,7 +344,7 @@ def _run(model: TaskModel, batch: Batch, states: list[Tensor], *, layers: bool) 
     check_layer_count(tuple(states), model.parts)
     embedded = read_embedded(model, batch)  # (B, T, H)
     if model.parts.states_lack_embeddings:
-        raise InputError(f"{type(model.module).__name__} leaves no states of its embeddings; use explain_completion")
+        raise InputError(f"{model.class_name} leaves no states of its embeddings; use explain_completion")
     check_same_states(batch, states[0], embedded)
     kept_states = tuple(states) if layers else None
     return model.finish(batch, states[-1], embedded, kept_states, logits=None, predict=False)

@@ -10,8 +10,8 @@ from ...inputs.encoding import check_fits
 from ...leave_out.picking import Together, Verify
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
-from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
+from ...pipeline.completions.verification import with_completion_verification
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.storage.schema import Strings

@@ -10,7 +10,8 @@ from ...leave_out.outcomes import Progress, no_progress
 from ...leave_out.picking import Verify, picked
 from ...leave_out.removable import Removable
 from ...leave_out.search import run_searches
-from ...pipeline.completions.leave_out import Ablations, Array, answers_without, removable_sources
+from ...pipeline.completions.leave_out import Ablations, Array, answers_without
+from ...pipeline.completions.verification import removable_sources
 from ...results.attribution import Attribution
 from ...results.units.spans import NamedSpan
 from ...results.units.units import UnitScore

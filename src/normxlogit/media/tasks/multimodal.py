@@ -18,7 +18,7 @@ from ...errors import InputError, UnsupportedModelError
 from ...inputs.chat import ReadPrompt
 from ...inputs.encoding import Batch, EncodedMedium, Encoding, ScoreSpread, Spans, collate, readable_tokens
 from ...inputs.texts import with_distinct_names
-from ...model.batch_attempts import reads_prompt_as_alone
+from ...model.causality import reads_prompt_as_alone
 from ...model.generation import inputs_of_generated
 from ...model.task_model import TaskModel
 from ...parts.signal_entry import SignalEntry, find_signal_entry

@@ -18,7 +18,7 @@ from ...copies.run import Inputs, Pool, Site, TensorInputs, as_batch, private_cl
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
 from ...inputs.texts import collected, named_columns
-from ...model.model_copy import named_errors
+from ...model.model_errors import named_errors
 from ...model.task_model import TaskModel
 from ...parts.headpiece import Head, Parts
 from ...parts.layer_outputs import LayerOutput
