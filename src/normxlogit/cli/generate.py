@@ -127,6 +127,6 @@ def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool
 
 
 def _with_note_on_chats(result: "Attribution") -> "Attribution":
-    """Return a result with a note where the model generated nothing but special tokens, such as the end."""
-    generated_are_special = result.special_tokens_mask[result.prompt_tokens or 0 :]
-    return replace(result, notes=(*result.notes, ENDED)) if all(generated_are_special) else result
+    """Return a result with a note if the model generated nothing but special tokens, such as the end of a text."""
+    special_tokens_mask = result.special_tokens_mask[result.prompt_tokens or 0 :]  # of the generated tokens
+    return replace(result, notes=(*result.notes, ENDED)) if all(special_tokens_mask) else result

@@ -13,7 +13,7 @@ from ..cli import options
 from ..cli.console import deliver_result, format_for, layers_of, quiet, status, write
 from ..errors import InputError
 from ..long_runs.console import GoldLabelsOption
-from ..long_runs.tables import Format
+from ..long_runs.table_files import Format
 from ..results.units.characters import one_line
 from ..results.units.kinds import PartKind, SourceKind
 

@@ -141,6 +141,6 @@ def _input_settings(model: TaskModel) -> dict[str, Any]:
             if processor is not None and not hasattr(processor, "get_vocab")
         ],
         "pipeline": vars(model.pipeline),
-        # Arguments that the caller adds to each forward pass; json.dumps writes a tensor as `str` does, with its numbers.
+        # What the caller says of the module's forward. Tensors among it are written by `str`, with their numbers.
         "forward": [value for value in vars(model.forward).values() if value],
     }

@@ -13,18 +13,16 @@ from typing import Any, NamedTuple, cast, get_args
 
 from ...errors import DataError, reason_of
 from ...inputs.texts import collected, visible_files
+from ...long_runs.lines import rows_of_lines
+from ...long_runs.table_files import SUFFIXES, Format, source_of_file
 from ...long_runs.tables import (
     BLOCK,
-    SUFFIXES,
     ClassNames,
-    Format,
     RowBlock,
     RowSource,
     arrow_module,
     class_names_of_dataset,
-    rows_of_lines,
     source_in_memory,
-    source_of_file,
     source_of_rows,
     source_of_table,
 )
