@@ -41,8 +41,8 @@ def write(folder, kind):
 
 
 def read(source, size=4, **columns):
-    job = Predictions().with_columns(source.names(), list, media=False)
-    return list(read_shards(source, replace(job.columns(media=False), **columns), size))
+    job = Predictions().with_columns(source.names(), list, reads_media=False)
+    return list(read_shards(source, replace(job.columns(reads_media=False), **columns), size))
 
 
 def rows(shards):

@@ -278,7 +278,7 @@ def _model_field(element_id: str, label: str, hint: str, used_if_empty: str) -> 
 
 
 def _options() -> gr.Column:
-    """Return the container of rarely changed options, by page.css below the form, or below the result if that is narrow."""
+    """Return the container of rarely changed options, which page.css puts below the form or below the result."""
     return gr.Column(elem_classes="nxl-options")
 
 

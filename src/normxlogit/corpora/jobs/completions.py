@@ -69,7 +69,7 @@ class CompletionJob(Job):
         return model
 
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
-        """Return how a prompt is tokenised, completed if the input has no completions, and explained."""
+        """Return the steps: a prompt is tokenised, completed if the input has no completions, and explained."""
         settings = {"max_new_tokens": self.max_new_tokens}
         read = Step(lambda rows: [self.row(model, cells) for cells in rows], at_once=1, row_errors=InputError)
         generate = Step(lambda prompts: generate_each(model, prompts, settings), at_once=GENERATED_AT_ONCE)
@@ -119,9 +119,9 @@ class Completions(CompletionJob):
             if self.completion_column is not None:
                 raise InputError("completions come from a column or from the model: give one of the two, not both")
 
-    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
+    def roles(self, *, reads_media: bool) -> dict[str, Sequence[str]]:
         """Return the prompts, their pictures and sounds, and the completions unless the model generates them."""
-        roles = super().roles(media=media)
+        roles = super().roles(reads_media=reads_media)
         if self.max_new_tokens is not None:
             del roles["completion"]
         return roles
@@ -242,13 +242,13 @@ class Conversations(CitationJob):
         if messages is None:
             raise InputError(f"no conversation: column {self.messages_column!r} is null")
         conversation = read_conversation(messages if tools is None else {"messages": messages, "tools": tools})
-        if not conversation.ends_with_call and conversation.until(self.turn)[1] is None:
+        if not conversation.ends_with_call and conversation.until(self.turn).answer is None:
             raise InputError("the assistant says nothing in this conversation")
         return read_answered(model, None, messages=conversation, turn=self.turn)
 
 
 def _from_json(value: Any, column: str | None) -> Any:
-    """Return what a text of JSON holds; anything else unchanged."""
+    """Return what a cell of JSON holds; anything else unchanged, also text that is not JSON, which others refuse."""
     if not isinstance(value, str | bytes):
         return value
     text = text_of(value, column)
