@@ -129,12 +129,10 @@ class Worker:
             job.cells(result, kind) | {"row": row.number, "id": row.id}
             for result, row in zip(results, input_rows, strict=True)
         ]
-        columns = {
-            name: arrow.array([cells.get(name) for cells in cells_of_rows], arrow_type)
-            for name, arrow_type in types.items()
-        }
+        table = arrow.Table.from_pylist(cells_of_rows, arrow.schema(types.items()))
         row_indices = arrow.array(places, arrow.int64())  # of rows with a result
-        columns |= {name: rows.shard.kept[name].take(row_indices) for name in self.settings.columns.keep}
+        for name in self.settings.columns.keep:
+            table = table.append_column(name, rows.shard.kept[name].take(row_indices))
         common = {
             "format_version": FORMAT_VERSION,
             "kind": kind,
@@ -144,8 +142,4 @@ class Worker:
             **job.shared(model, results),
             **metadata,
         }
-        schema = arrow.schema(
-            [(name, types.get(name, column.type)) for name, column in columns.items()],
-            metadata={METADATA: json.dumps(common)},
-        )
-        return arrow.table([*columns.values()], schema=schema)
+        return table.replace_schema_metadata({METADATA: json.dumps(common)})
