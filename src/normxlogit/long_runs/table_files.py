@@ -7,10 +7,10 @@ cannot read, without their numbers; here a row that cannot be read keeps its pla
 import lzma
 import os
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from ..errors import DataError, reason_of
 from .csv_file import CsvFile
@@ -104,15 +104,15 @@ def _opened(open_file: Callable[[], Any], name: str, kind: str, size: int) -> It
 
 def _source_in_file(file: Any, kind: str, size: int) -> RowSource:
     """Return the source of the rows in an open file; the arguments are those of `source_of_file`."""
-    if kind == "parquet":
-        return _parquet(file)
-    if kind == "arrow":
-        return _arrow(file, size)
 
     def fraction() -> float:
         """Return the share of the file that is read; 0 if its size is not known."""
         return min(file.tell() / size, 1.0) if size else 0.0
 
+    if kind == "parquet":
+        return _parquet(file)
+    if kind == "arrow":
+        return _arrow(file, fraction)
     if kind in ("csv", "tsv"):
         csv_file = CsvFile(file, kind, fraction)
         return RowSource(lambda: csv_file.names, csv_file.blocks)
@@ -124,22 +124,20 @@ def _parquet(file: Any) -> RowSource:
     from ..results.storage.columns import parquet_file
 
     reader = parquet_file(file)
-
-    def batches(columns: list[str]) -> Iterator[_Batch]:
-        """Yield some columns of all rows."""
-        rows_read = 0
-        for record_batch in reader.iter_batches(batch_size=BLOCK, columns=columns, use_threads=False):
-            rows_read += record_batch.num_rows
-            yield _Batch(record_batch, rows_read / max(reader.metadata.num_rows, 1))
-
-    return _source_of_batches(reader.schema_arrow, batches)
+    batches = partial(reader.iter_batches, BLOCK, use_threads=False)
+    row_count = max(reader.metadata.num_rows, 1)
+    return _source_of_batches(reader.schema_arrow, batches, lambda rows_read: rows_read / row_count)
 
 
-def _arrow(file: Any, size: int) -> RowSource:
-    """Return the source of an Arrow stream of `size` bytes, as `datasets` writes it, or of an Arrow file.
+def _arrow(file: Any, fraction: Callable[[], float]) -> RowSource:
+    """Return the source of an open Arrow stream, as `datasets` writes it, or of an Arrow file.
 
     A file holds a stream between its marks, `ARROW_FILE`, and is read as one: Arrow's own reader of files would read
     their parts in its threads, see `parquet_file`.
+
+    Args:
+        file: The file of bytes.
+        fraction: Returns the share of the file that is read.
     """
     arrow = arrow_module()
     is_file = file.read(len(ARROW_FILE)) == ARROW_FILE
@@ -149,36 +147,29 @@ def _arrow(file: Any, size: int) -> RowSource:
             raise ValueError("it has no end")
     file.seek(START_OF_STREAM if is_file else 0)
     reader = arrow.ipc.open_stream(file)
-
-    def batches(_: list[str]) -> Iterator[_Batch]:
-        """Yield all columns of all rows, as a stream is read whole."""
-        for record_batch in reader:
-            yield _Batch(record_batch, file.tell() / max(size, 1))
-
-    return _source_of_batches(reader.schema, batches)
+    # A stream is read whole, whichever columns are needed.
+    return _source_of_batches(reader.schema, lambda columns: reader, lambda rows_read: fraction())
 
 
-class _Batch(NamedTuple):
-    """Some rows of an Arrow or Parquet file."""
-
-    rows: Any  # a record batch of Arrow
-    fraction: float  # the share of the file that is read with them
-
-
-def _source_of_batches(schema: Any, batches: Callable[[list[str]], Iterator[_Batch]]) -> RowSource:
-    """Return the source of Arrow's batches.
+def _source_of_batches(
+    schema: Any, batches: Callable[..., Iterable[Any]], fraction: Callable[[int], float]
+) -> RowSource:
+    """Return the source of the rows of a Parquet or Arrow file.
 
     Args:
         schema: Arrow's schema of the rows.
-        batches: Yields all rows with at least the columns of the names that it is given.
+        batches: Returns record batches of Arrow with all rows and at least the given `columns`.
+        fraction: Returns the share of the file that is read, from the number of rows that are read.
     """
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         """Yield some columns of all rows."""
-        for batch in batches(list(columns)):
-            table = arrow_module().Table.from_batches([batch.rows]).select(list(columns))
+        rows_read = 0
+        for record_batch in batches(columns=list(columns)):
+            rows_read += record_batch.num_rows
+            table = arrow_module().Table.from_batches([record_batch]).select(list(columns))
             table.validate(full=True)  # a damaged file may hold offsets that point outside its memory
             for block in blocks_of_table(table):
-                yield RowBlock.of(block, min(batch.fraction, 1.0))
+                yield RowBlock.of(block, fraction(rows_read))
 
     return RowSource(lambda: list(schema.names), blocks, class_names=lambda: class_names_in(schema))

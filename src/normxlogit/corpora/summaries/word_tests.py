@@ -9,7 +9,7 @@ from torch import Tensor
 from ...long_runs.intervals import student_interval
 from ...model.task_model import TaskModel
 from ...tasks.targets import index_of
-from .changed_texts import Change, Parts, logits_of, parts_of_rows, places_of, texts_without, whole_texts
+from .changed_texts import Change, Parts, logits_of, parts_of_rows, places_of, texts_without, whole_text_condition
 from .run_tables import LISTED_WORD, RunTables
 from .units import Fall, Unit
 
@@ -37,7 +37,7 @@ def tested_units(run: RunTables, model: TaskModel, units: Sequence[Unit], count:
         count: The most texts that each is left out of.
         against: Whether the units speak against their label; they are left out of texts that are predicted to have it.
     """
-    rows_by_unit = _rows_by_unit(run, units, whole_texts(run, model), count, predicted=against)
+    rows_by_unit = _rows_by_unit(run, units, whole_text_condition(run, model), count, predicted=against)
     parts = parts_of_rows(run, set(chain.from_iterable(rows_by_unit.values())))
     changes_by_unit: dict[_LabelAndWord, list[Change]] = {}
     for (label, word), rows in rows_by_unit.items():
