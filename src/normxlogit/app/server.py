@@ -11,8 +11,9 @@ from typing import Any
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
 from ..methods.registry import ANSWER_METHODS
-from .explanations import App, Limits
+from .explanations import App
 from .frame import CSS, HEAD
+from .limits import Limits
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 

@@ -4,13 +4,10 @@ import os
 import shutil
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from typer.core import TyperCommand
 
 from ..errors import DataError, InputError
 from ..results.storage.files import json_text, replacing, write_text
@@ -21,46 +18,6 @@ if TYPE_CHECKING:
 
     from ..render.blocks import Block
     from ..tasks.targets import Layers
-
-
-class OnceEach(TyperCommand):
-    """A command that refuses an option of one value that is given twice; click would take the second value unseen.
-
-    Its help is plain text: first the options without a `rich_help_panel`, then the others under their panels' names.
-    """
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings | {"rich_markup_mode": None})
-        # A list of commands shows the whole first paragraph; click would cut it.
-        self.short_help = (self.help or "").partition("\n\n")[0]
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments of a command line; refuse an option of one value that is given twice."""
-        # Click's parser returns the values, the other words, and a parameter for each time that it is given.
-        _, _, given_parameters = self.make_parser(ctx).parse_args(args=list(args))
-        for option, count in Counter(given_parameters).items():
-            if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
-                raise InputError(f"{option.opts[0]} is given {count} times, and takes one value")
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, the common options, then each panel of further options."""
-        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}  # pairs of spelling and help
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is None:  # a hidden parameter
-                continue
-            spelling, help_text = record
-            section = getattr(parameter, "rich_help_panel", None) or "Options"
-            if parameter.param_type_name == "argument":
-                section = "Arguments"
-                spelling = parameter.metavar or parameter.name.upper()  # without the Python type that Typer adds
-            sections.setdefault(section, []).append((spelling, help_text))
-        for heading, records in sections.items():
-            if records:
-                with formatter.section(heading):
-                    formatter.write_dl(records)
-
 
 WIDEST = 110
 """Most characters of a line of a list, as wider ones are hard to read."""

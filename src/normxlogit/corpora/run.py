@@ -22,8 +22,9 @@ from .columns import CORPUS
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
-from .rows.reading import columns_of_text, open_source
+from .rows.reading import open_source
 from .rows.shards import InputColumns, Shard, WrittenShard, WrittenShards, remaining_shards
+from .rows.text_columns import columns_of_text
 from .worker import Settings, Worker
 
 if TYPE_CHECKING:
@@ -175,7 +176,8 @@ def attribute(
     with folder.locked():
         manifest, written = _resumed(folder, manifest)
         totals = Progress.after(written.values())
-        shards = remaining_shards(source, columns, shard_rows, dict(written), totals.skip)
+        already_written = dict(written)  # `written` grows below, while the remaining shards are read
+        shards = remaining_shards(source, columns, shard_rows, already_written, totals.skip)
         if manifest.complete:
             _check_nothing_left(shards, folder)
             return totals

@@ -13,7 +13,8 @@ from ..results.storage.columns import METADATA, arrow_types
 from ..results.storage.schema import FORMAT_VERSION
 from .columns import CORPUS
 from .folder import Folder
-from .jobs.base import Job, StepRun
+from .jobs.base import Job
+from .jobs.steps import ShardRows, StepRun
 from .rows.shards import Finished, InputColumns, Shard, WrittenShard
 
 
@@ -49,18 +50,6 @@ class Settings:
         }
 
 
-@dataclass
-class ShardRows:
-    """The rows of a shard while they are explained, by their places in the shard from 0 on.
-
-    Each step of the job replaces the values, and moves the rows that fail from `values` to `problems`.
-    """
-
-    shard: Shard
-    values: dict[int, Any]  # what the last step made of each row; in the end pairs of a result and its token count
-    problems: dict[int, str]  # why a row has no result
-
-
 class Worker:
     """Reads, explains and writes shards with one model; reading may be in another thread."""
 
@@ -73,15 +62,15 @@ class Worker:
     def read(self, shard: Shard) -> ShardRows:
         """Read and tokenise the rows of a shard."""
         problems = {place: row.problem for place, row in enumerate(shard.rows) if row.problem is not None}
-        cells: dict[int, Any] = {place: row.cells for place, row in enumerate(shard.rows) if place not in problems}
+        cells: dict[int, Any] = {place: row.cells for place, row in enumerate(shard.rows) if row.problem is None}
         rows = ShardRows(shard, cells, problems)
-        self._tokenise.run(rows.values, rows.problems)
+        self._tokenise.run(rows)
         return rows
 
     def explain(self, rows: ShardRows) -> None:
         """Run the model and the method over rows that are read."""
         for step in self._explain_steps:
-            step.run(rows.values, rows.problems)
+            step.run(rows)
 
     def write(self, folder: Folder, run_digest: str, rows: ShardRows) -> Finished:
         """Write the results and the errors of a shard.

@@ -1,38 +1,28 @@
 """A job: what is called for each row of a corpus, the columns that it reads, and those that come out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...errors import DataError, NormXLogitError
-from ...inputs.chat import ChatTemplateError
+from ...errors import DataError
 from ...methods import Method
 from ...methods.registry import completion_methods
 from ...model.task_model import TaskModel
-from ...pipeline.by_halves import outcomes, reason_alone
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...tasks.targets import All
 from ..columns import corpus_row
 from ..rows.shards import InputColumns
+from .steps import Step
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ...explainer import Explainer
 
-GIVE_UP = 8
-"""If so many rows fail before any succeeds, the model is at fault, and the error is raised."""
-
 TextColumns = Callable[[], Sequence[str]]
 """Returns the columns of the input that hold texts."""
-
-Values = dict[int, Any]
-"""What the steps so far made of rows, by their places in the shard."""
-
-Problems = dict[int, str]
-"""Why the rows that failed have no result, by their places in the shard."""
 
 
 def column(*usual: str, is_media: bool = False) -> Any:
@@ -44,75 +34,6 @@ def column(*usual: str, is_media: bool = False) -> Any:
         is_media: Whether it holds pictures or sounds.
     """
     return field(default=None, metadata={"usual": usual, "is_media": is_media})
-
-
-@dataclass(frozen=True)
-class Step:
-    """A step of a job, which makes a new value of each row.
-
-    Attributes:
-        call: Takes the values that the step before made of some rows, and returns or yields a new one for each. The
-            first step takes their cells, mappings by roles such as "prompt" of `prompt_column`; the last one returns
-            pairs of a result and the number of its tokens.
-        at_once: How many rows it is called with at most; 0 for all of a shard.
-        row_errors: The errors that say that a row is at fault, and not the model.
-        size: Returns the size of a row, from its value, so that rows of similar sizes are called together; None to call
-            rows in their order.
-    """
-
-    call: Callable[[list[Any]], Iterable[Any]]
-    at_once: int = 0
-    row_errors: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = ()
-    size: Callable[[Any], int] | None = None
-
-
-class StepRun:
-    """Calls a step with rows together, and with each half where that fails, until the rows that fail stand alone.
-
-    It counts over all shards: when the first rows all fail, the model or the settings are at fault.
-    """
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        self._has_succeeded = False
-        self._failures = 0  # how many rows failed with other errors than `row_errors`
-
-    def run(self, values: Values, problems: Problems) -> None:
-        """Call the step with all rows of a shard.
-
-        Args:
-            values: The value of each row, which is replaced by the new one; rows that fail are removed.
-            problems: Gets the reason of each row that fails.
-        """
-        size = self.step.size
-        rows = list(values) if size is None else sorted(values, key=lambda row: size(values[row]))
-        at_once = self.step.at_once or max(len(rows), 1)
-        for start in range(0, len(rows), at_once):
-            self._call(rows[start : start + at_once], values, problems)
-
-    def _call(self, rows: list[int], values: Values, problems: Problems) -> None:
-        """Call the step with some rows, by their places in the shard; see `run`."""
-        inputs = [values[row] for row in rows]
-        for row, outcome in zip(rows, outcomes(self.step.call, inputs), strict=True):
-            if isinstance(outcome, NormXLogitError):
-                self._check_failure(outcome)
-                del values[row]
-                problems[row] = reason_alone(outcome)
-            else:
-                values[row] = outcome
-                self._has_succeeded = True
-
-    def _check_failure(self, error: NormXLogitError) -> None:
-        """Count the failure of a row; raise the error after `GIVE_UP` failures without any success.
-
-        Then the model or the settings are at fault, and all other rows would fail as well.
-        """
-        is_of_model = isinstance(error, ChatTemplateError)  # an `InputError`, but the template is the model's
-        if isinstance(error, self.step.row_errors) and not is_of_model:
-            return
-        self._failures += 1
-        if not self._has_succeeded and self._failures >= GIVE_UP:
-            raise error
 
 
 class Job(ABC):

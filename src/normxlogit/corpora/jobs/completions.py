@@ -22,7 +22,8 @@ from ...pipeline.options import Options, checked_verify
 from ...results.base import Record
 from ...results.units.kinds import PartKind, SourceKind
 from ...tasks.base import generating_task
-from .base import Job, Step, column
+from .base import Job, column
+from .steps import Step
 
 Cells = Mapping[str, Any]
 """What a job reads of a row, by the roles of the columns."""

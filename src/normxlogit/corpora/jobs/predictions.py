@@ -22,7 +22,8 @@ from ...pipeline.texts import explain_by_default, score_encodings
 from ...results.base import Record
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
-from .base import Job, Step, TextColumns, column
+from .base import Job, TextColumns, column
+from .steps import Step
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -1,15 +1,13 @@
 """Sources of the rows of a corpus: files, a data set, standard input, or rows in memory."""
 
 import io
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from glob import iglob
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, get_args
 
 from ...errors import DataError, reason_of
 from ...inputs.texts import collected, visible_files
@@ -30,11 +28,6 @@ from .partitions import partition_values, with_partition
 
 COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 """The ends of the names of compressed files."""
-
-SEVERAL_WORDS = re.compile(
-    r"[^\W\d_]\W*\s\W*[^\W\d_]|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
-)
-"""Two words, or a letter of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
 
 
 def open_source(inputs: Any, kind: str | None = None, *, reads_media: bool = False) -> RowSource:
@@ -58,30 +51,6 @@ def open_source(inputs: Any, kind: str | None = None, *, reads_media: bool = Fal
     if hasattr(inputs, "with_format"):  # of `datasets`
         return _of_dataset(inputs)
     return source_in_memory(inputs)
-
-
-def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | None) -> list[str]:
-    """Return the columns whose cells are mostly texts: several words, or writing that has no spaces between words.
-
-    Args:
-        source: The rows, of which the first block is read.
-        names: The columns.
-        id_column: The column of ids, which is not a text.
-    """
-    if not names or len(set(names)) < len(names):  # columns of one name cannot be read, which others refuse
-        return []
-    with closing(cast(Any, source.blocks(names))) as blocks:
-        block = next(blocks, RowBlock({}, [], 0.0))
-    if not block.columns:
-        return []
-    return [name for name in names if name != id_column and _are_mostly_texts(block.cells(name))]
-
-
-def _are_mostly_texts(cells: Iterable[Any]) -> bool:
-    """Return whether at least half of some cells are texts of several words; empty ones do not count."""
-    filled = [cell for cell in cells if cell is not None and cell != ""]
-    texts = [cell for cell in filled if isinstance(cell, str) and SEVERAL_WORDS.search(cell)]
-    return bool(filled) and 2 * len(texts) >= len(filled)
 
 
 def _source_of_names(names: list[str], kind: str | None, *, reads_media: bool) -> RowSource:
@@ -238,10 +207,17 @@ def _of_files(files: Sequence[_InputFile]) -> RowSource:
 
 
 def _check_class_names(source: RowSource, columns: Sequence[str], expected: ClassNames) -> None:
-    """Refuse a file whose whole numbers stand for other classes than those of the first file."""
+    """Refuse a file whose whole numbers stand for other classes than those of the first file.
+
+    Args:
+        source: The rows of the file.
+        columns: The columns that are read.
+        expected: The names of classes in the first file.
+    """
     class_names = source.class_names()
     for column in columns:
-        names, first_names = (tuple(of_file.get(column, ())) for of_file in (class_names, expected))
+        names = class_names.get(column, ())
+        first_names = expected.get(column, ())
         if names != first_names:
             shown = ", ".join(names) or "no names"
             first_shown = ", ".join(first_names) or "no names"

@@ -284,9 +284,9 @@ def _array(arrow: Any, column: Any) -> Any:
 
 def _string_of(value: Any) -> Any:
     """Return any value as a text, None as None."""
-    if value is None or isinstance(value, bytes | str):
-        return _utf8(value)
-    return _utf8(json.dumps(value, default=str))
+    if value is not None and not isinstance(value, bytes | str):
+        value = json.dumps(value, default=str)
+    return _utf8(value)
 
 
 def _utf8(text: Any) -> Any:

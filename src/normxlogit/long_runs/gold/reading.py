@@ -140,7 +140,8 @@ def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Se
     if class_names:
         are_same = len(shared_labels) == len(set(labels.names.values()))
     else:  # a single name that is not shared may be that of a class which is never predicted, or is never right
-        are_same = bool(shared_labels) or len(gold_names) == 1 or len(labels.names) == 1
+        has_single_name = 1 in (len(gold_names), len(labels.names))
+        are_same = bool(shared_labels) or has_single_name
     if not are_same:
         raise InputError(_advice(gold_names, labels))
 
