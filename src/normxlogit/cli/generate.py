@@ -90,14 +90,15 @@ def generate(
         from ..tasks.targets import typed_targets
 
         explainer = loading.load(model)
-        if target is None:
+        if target is None:  # then a contrast is another answer, and not a token
             keywords["contrast"] = contrast or None
         else:
             keywords |= typed_targets(explainer.task_model.task, [target], contrast)
         if completion is None:
             with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
-            if isinstance(request, str) and has_chat_template(explainer.task_model.reader):
+            is_plain_prompt = isinstance(request, str)
+            if is_plain_prompt and has_chat_template(explainer.task_model.reader):
                 result = _with_note_on_chats(result)
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)

@@ -291,7 +291,7 @@ def summarize(
             verify=verify,
             explainer=explainer,
         )
-    blocks: list[Block] = []
+    blocks: list[Block] = []  # what a terminal shows
     for card in summary_cards(summary):
         if card.heading:
             blocks.append(Paragraph(card.heading, heading=True))

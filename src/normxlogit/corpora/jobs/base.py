@@ -115,13 +115,12 @@ class Job(ABC):
         Raises:
             DataError: If it is not clear which column is meant.
         """
-        required = {
-            role: usual for role, usual in self.roles(reads_media=reads_media).items() if usual
-        }  # names by role
+        roles = self.roles(reads_media=reads_media)
+        usual_names = {role: usual for role, usual in roles.items() if usual}  # of columns that must be there
         columns_by_setting: dict[str, Any] = {}
-        for role, usual in required.items():
+        for role, usual in usual_names.items():
             column = getattr(self, f"{role}_column") or _usual_column(usual, names)
-            if column is None and len(required) == 1 and not reads_media:
+            if column is None and len(usual_names) == 1 and not reads_media:
                 column = _only(names) or _only(columns_of_text())
             if column is None:
                 raise _unclear_column(role, names, reads_media=reads_media)

@@ -90,7 +90,7 @@ class Predictions(Job):
         return {"text": MEDIA_COLUMNS, "target": ()} if reads_media else roles
 
     def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, reads_media: bool) -> "Self":
-        """Return the job with a name for its column."""
+        """Return the job with a name for its column, and with `words` true for texts if the caller does not say it."""
         if reads_media:
             defaults_of_texts = {"pair_column": None, "words": None, "long_text": "truncate"}
             for name, default in defaults_of_texts.items():
@@ -117,7 +117,8 @@ class Predictions(Job):
         check_target(model.task, model.output_count, self.target, self.contrast)
         if self.layers is not None:
             try:
-                model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0]))
+                encodings, _ = model.task.encode(model, [model.task.example_input(model)])
+                model.prepare(model.batch(encodings))  # finds the layers
             except InputError:  # the tokenizer does not know the words of the example; it may know those of the rows
                 return model
             model.layer_numbers(self.layers)
@@ -214,7 +215,12 @@ class Predictions(Job):
 
 
 def _split_or_whole(value: Any, column: str | None) -> str:
-    """Return a cell as a text, and a list of words as one that keeps them; `column` is the column, for errors."""
+    """Return a cell as a text; a list of words as a text that stays split so.
+
+    Args:
+        value: The value of the cell.
+        column: Its column, for errors.
+    """
     is_split = isinstance(value, list) and value and all(isinstance(word, str) for word in value)
     if not is_split:
         return text_of(value, column)

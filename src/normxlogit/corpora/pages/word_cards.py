@@ -100,7 +100,7 @@ def _label_card(summary: Summary, label: str, units: Sequence[Unit]) -> Card:
     inputs = UNIT_NAMES[summary.unit].inputs
     untrue = _of_label(summary.untrue, label)
     name = one_line(label)
-    means = MEANS.format(label=name).replace("texts", inputs)
+    means = MEANS.replace("texts", inputs).format(label=name)  # such as of "pictures"
     note = means + (TESTED if summary.tested else UNTESTED)
     blocks: list[Block] = [Paragraph(note)]
     blocks += [_unit_table(summary, units)] if units else [Paragraph("None passed this test.")]

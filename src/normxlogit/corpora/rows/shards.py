@@ -43,7 +43,7 @@ class InputColumns:
         Raises:
             DataError: If a column is not there, or cannot be kept.
         """
-        if names:
+        if names:  # an input without rows may have no columns
             check_columns(names, self.names)
         for name in self.keep:
             if name in result_columns:

@@ -147,7 +147,8 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     model = explainer.task_model
     task = model.task
     task.check_input(model, "one text")
-    gives_one_label = task.position.pooled and task.outputs.outcomes == "exclusive" and task.outputs.labels
+    has_one_answer = task.position.pooled  # for the whole text, and not for each token
+    gives_one_label = has_one_answer and task.outputs.outcomes == "exclusive" and task.outputs.labels
     if run.unit != "words" or not gives_one_label:
         advice = "attribute them so, without words=False or --no-words"
         raise InputError(f"verify= tests the words of texts that get one of several labels: {advice}")

@@ -251,7 +251,7 @@ def _failures(run: RunTables, top: int) -> list[RowNote]:
 
 
 def _notes(run: RunTables, top: int) -> list[RowNote]:
-    """Return the notes on results, the most frequent first."""
+    """Return the notes on results, the most frequent first; those that differ in numbers alone count as one."""
     rows = run.ask(
         f"""
         SELECT arg_min(note, row), count(DISTINCT row), list_slice(list(id ORDER BY row), 1, {EXAMPLES})

@@ -96,8 +96,8 @@ def matches_gold(results: Sequence[Record], gold: Any, gold_labels: Any = None) 
     class_names = class_names_of(getattr(gold, "features", None))  # of a column of a data set
     meaning = meaning_of(gold_labels, class_names)
     gold_of_results = read_gold(list(gold), labels, meaning)
-    caller_says_nothing = not meaning.mapping and not meaning.count_labels
-    if caller_says_nothing:  # then the gold labels may be those of another task
+    # A mapping, or "id2label", says which labels of the model are meant; otherwise they may be those of another task.
+    if not meaning.mapping and not meaning.count_labels:
         _check_same_names(gold_of_results, labels, meaning.names)
     are_right = []
     for result, gold_of_result in zip(results, gold_of_results, strict=True):
