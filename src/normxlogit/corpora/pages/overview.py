@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from ...render.blocks import Block, Card, Cell, Header, Paragraph, cell
 from ...render.describe import model_text
@@ -193,10 +194,8 @@ def _label_bars(summary: Summary) -> Block:
 
 def slice_cards(slices: Sequence[Slice]) -> list[Card]:
     """Return a card for each column by whose values the rows were counted."""
-    by_column: dict[str, list[Slice]] = {}
-    for slice_ in slices:
-        by_column.setdefault(slice_.column, []).append(slice_)
-    return [_slice_card(column, of_column) for column, of_column in by_column.items()]
+    by_column = groupby(slices, key=lambda slice_: slice_.column)  # slices of a column stand together
+    return [_slice_card(column, list(of_column)) for column, of_column in by_column]
 
 
 def _slice_card(column: str, slices: Sequence[Slice]) -> Card:

@@ -77,7 +77,7 @@ class Trial(NamedTuple):
     Attributes:
         candidate: The words, or the length.
         put_in: Texts with another answer, which get the words; of a length, texts to which others are joined.
-        alone: Of two words, the same for each by itself.
+        alone: Of two words, for each by itself texts with another answer, which get this word; empty otherwise.
         taken_out: Texts that lose the words.
     """
 
@@ -139,7 +139,7 @@ def _reason(trial: Trial, usual: float, answers: Mapping[Parts, str]) -> Reason 
 
     Returns:
         The reason; None if there is no text with another answer, or if one of two words by itself turns as many
-        answers as both.
+        answers as both, which is at least the lower end of the interval of their share.
     """
     candidate = trial.candidate
     label = candidate.label
@@ -182,7 +182,8 @@ def _share_changed(label: str, changes: Changes, answers: Mapping[Parts, str], *
     """
     outcomes = []
     for before, after in changes:
-        had_label, has_label = answers[before] == label, answers[after] == label
+        had_label = answers[before] == label
+        has_label = answers[after] == label
         if had_label is not to_label:
             outcomes.append(has_label is to_label)
     return share_of(outcomes)
@@ -285,7 +286,7 @@ def _pairs(run: RunTables, min_texts: int, count: int) -> list[Candidate]:
 
 
 def _answers(run: RunTables, model: TaskModel, trials: Sequence[Trial]) -> Mapping[Parts, str]:
-    """Return the label that a model predicts of each text, before and after each change."""
+    """Return the label that a model predicts of each text before and after a change, by the words of the text."""
     changes = [*chain.from_iterable((trial.put_in, *trial.alone, trial.taken_out) for trial in trials)]
     texts = [text for of_candidate in changes for change in of_candidate for text in change]
     labels = model.task.outputs.labels
@@ -339,9 +340,11 @@ def _lengthened(sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
         parts: The words of texts by row.
     """
     changes: Changes = []
-    for label in dict.fromkeys(prediction for _, prediction, _ in sampled):
-        rows = [(probability, row) for row, prediction, probability in sampled if prediction == label]
-        unsure = cycle(parts[row] for _, row in sorted(rows)[: max(len(rows) // UNSURE, 1)])
-        for _, row in rows[:MOST_LENGTHENED]:
-            changes.append((parts[row], joined([parts[row], *islice(unsure, JOINED_TEXTS - 1)])))
+    for label in dict.fromkeys(answer.prediction for answer in sampled):
+        of_label = [answer for answer in sampled if answer.prediction == label]
+        least_sure_first = sorted(of_label, key=lambda answer: (answer.probability, answer.row))
+        unsure = cycle(parts[answer.row] for answer in least_sure_first[: max(len(of_label) // UNSURE, 1)])
+        for answer in of_label[:MOST_LENGTHENED]:
+            before = parts[answer.row]
+            changes.append((before, joined([before, *islice(unsure, JOINED_TEXTS - 1)])))
     return changes

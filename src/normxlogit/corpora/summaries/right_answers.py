@@ -178,17 +178,22 @@ def _matrix(judged: _Pairs) -> list[LabelAnswers]:
     """Return the answers by right label, the most frequent label first; none where a text has several right labels."""
     if any(len(pair.gold) != 1 for pair in judged):
         return []
-    predicted, by_label = Counter[str](), dict[str, Counter[str]]()
+    predicted = Counter[str]()  # how often each label is predicted
+    by_label: dict[str, Counter[str]] = {}  # how often each label is predicted of the texts of a right label
     for pair in judged:
         predicted[pair.prediction] += pair.rows
         by_label.setdefault(pair.gold[0], Counter())[pair.prediction] += pair.rows
-    labels = [
-        LabelAnswers(label, predictions.total(), dict(predictions.most_common()), predicted=predicted[label])
-        for label, predictions in by_label.items()
-    ]
-    never_right = [label for label in predicted if label not in by_label]
-    labels += [LabelAnswers(label, 0, {}, predicted=predicted[label]) for label in never_right]
-    return sorted(labels, key=lambda answers: (-answers.texts, answers.label))
+    matrix = []
+    for label in {*by_label, *predicted}:  # a label may be never right, or never predicted
+        predictions = by_label.get(label, Counter())
+        answers = LabelAnswers(
+            label=label,
+            texts=predictions.total(),
+            predictions=dict(predictions.most_common()),
+            predicted=predicted[label],
+        )
+        matrix.append(answers)
+    return sorted(matrix, key=lambda answers: (-answers.texts, answers.label))
 
 
 def _unknown_labels(pairs: _Pairs, labels: ModelLabels) -> dict[str, int]:
