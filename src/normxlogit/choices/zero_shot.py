@@ -26,8 +26,9 @@ class ZeroShot(Comparing):
     Args:
         classifier: The model's own task: it classifies a pair by whether the text entails the hypothesis.
         labels: The labels with their hypotheses.
-        entailment: The index of the classifier's output for it.
-        contradiction: That of the output for it, if labels are independent of each other; None if one of them is right.
+        entailment: The index of the classifier's output for entailment.
+        contradiction: The index of its output for contradiction, if each label is right or wrong by itself; None if
+            one of them is right.
     """
 
     name = Classification.name
@@ -63,11 +64,14 @@ class ZeroShot(Comparing):
 
 
 def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[Classification], ZeroShot]:
-    """Return what makes the task of a zero-shot pipeline from its classifier.
+    """Return a function that makes the task of a zero-shot pipeline from the task of its classifier.
 
     Args:
         pipeline: A zero-shot-classification pipeline of transformers.
-        labels: The candidate labels; by default those that the pipeline was made with.
+        labels: The candidate labels; None for those that the pipeline was made with.
+
+    Raises:
+        InputError: If there are no labels, or two are the same, or the template has no place for a label.
     """
     settings = {**pipeline._preprocess_params, **pipeline._postprocess_params}
     names = label_names(settings.get("candidate_labels") if labels is None else labels)
@@ -80,10 +84,10 @@ def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[C
         raise InputError("the candidate labels must be different from each other")
     template = settings.get("hypothesis_template", TEMPLATE)
     try:
-        has_place = template.format(names[0]) != template
+        has_label = template.format(names[0]) != template
     except (IndexError, KeyError, ValueError):
-        has_place = False
-    if not has_place:
+        has_label = False
+    if not has_label:
         raise InputError(f"the pipeline's hypothesis_template {template!r} must hold {{}} once, for the label")
     # As transformers' pipeline takes them: entailment is -1, the last output, where no output is named so, and
     # contradiction the first output, or the last one if entailment is the first.
