@@ -55,7 +55,7 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     claiming = _claiming_task(model)
     if claiming is not None and task in (None, claiming.name):
         return claiming
-    if task is not None and all_tasks()[task].models.wrapper:  # it makes an answer of any model's states
+    if task is not None and all_tasks()[task].models.wrapper:  # its wrapper makes an answer of any model's states
         return task_class(task)
     unwrapped_model = unwrapped(model)
     if isinstance(unwrapped_model, PreTrainedModel):
@@ -171,15 +171,15 @@ def task_name(class_name: str, config: Any = None) -> TaskName | None:
 
 
 def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
-    """Return the tasks of a model class by its name, in order of preference: BART's has two.
+    """Return the tasks of a model class by its name, in order of preference: that of BART has two.
 
-    transformers' mappings say it; of a class that is in none, such as a user's, the ending of its name.
+    transformers' mappings of classes say it; of a class that is in none, such as a user's, the ending of its name.
 
     Args:
         class_name: The name of the class.
         config: The model's configuration; None if it is not known.
     """
-    lacks_encoder = not getattr(config, "is_encoder_decoder", True)
+    lacks_encoder = not getattr(config, "is_encoder_decoder", True)  # False where it is not known
     for by_ending in (False, True):
         names = [
             name
@@ -188,7 +188,7 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
         ]
         if names:
             return tuple(names)
-    return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
+    return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()  # as GPT-2's is called
 
 
 def wrappers() -> list[tuple[TaskName, Any]]:

@@ -32,6 +32,7 @@ MODES = {
 """Pooling modes by their names in sentence-transformers, in the order in which several are concatenated."""
 
 MODE_NAMES = {"mean": "mean", "first": "cls", "last": "lasttoken"}
+"""Pooling modes by the names that callers pass as `pooling`."""
 
 COSINE, DOT = "cosine", "dot"
 """How sentence-transformers compares vectors; there are distances too."""
@@ -164,10 +165,10 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
 
 def _state_at_end(hidden: Tensor, attention_mask: Tensor, *, last: bool) -> Tensor:
     """Return the hidden state of the first or the last real token of each text, (B, H)."""
-    rank = attention_mask.int()  # (B, T), largest at the tokens that are searched for
+    rank = attention_mask.int()  # (B, T), largest at the token that is searched for
     if last:
         rank = rank * torch.arange(rank.shape[1], device=rank.device)
-    token_positions = rank.argmax(-1)  # (B,), the first of equal ones
+    token_positions = rank.argmax(-1)  # (B,), of several equal ones the first
     return hidden[torch.arange(len(hidden), device=hidden.device), token_positions]
 
 
@@ -194,7 +195,7 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
             "sentence-transformers, or by Explainer.from_pretrained(name, task='embedding')"
         )
     if pooling is not None:
-        return SentenceEmbedding(trunk, Steps((MODE_NAMES[pooling],)))
+        return SentenceEmbedding(trunk, Steps(modes=(MODE_NAMES[pooling],)))
     steps = steps_from_files(str(getattr(trunk.config, "_name_or_path", "")))
     if steps is None:
         raise InputError(
@@ -295,6 +296,7 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding:
     """Return a `SentenceTransformer` as an embedding model."""
     children = list(model.children())
     _check_order([type(child).__name__ for child in children])
+    # The model of transformers in the first module; newer versions of sentence-transformers call it `model`.
     inner = getattr(children[0], "auto_model", None) or getattr(children[0], "model", None)
     trunk = unwrapped(inner) if isinstance(inner, nn.Module) else None
     if not isinstance(trunk, PreTrainedModel):
@@ -307,7 +309,7 @@ def _from_modules(model: nn.Module) -> SentenceEmbedding:
 
 
 def _module_in_memory(module: Any) -> _Module:
-    """Return a module of a `SentenceTransformer`."""
+    """Return a module of a `SentenceTransformer` with its settings; one without has the empty ones of `dict`."""
     kind = type(module).__name__
     layer = nn.Sequential(module.linear, module.activation_function) if kind == "Dense" else None
     return _Module(kind, getattr(module, "get_config_dict", dict)(), layer)
@@ -378,17 +380,24 @@ def _dense_layer(config: Settings, source: str, path: str) -> nn.Module:
 
 
 def _check_settings(kind: str, config: Settings) -> None:
-    """Refuse settings of a module of sentence-transformers with which its answer is another one than is explained."""
+    """Refuse settings of a module of sentence-transformers with which its answer is another one than is explained.
+
+    Args:
+        kind: The name of its class.
+        config: Its settings.
+    """
     expected = {**EXPECTED_SETTINGS, "module_output_name": OUTPUT_NAMES.get(kind, "sentence_embedding")}
     for name, value in config.items():
-        is_read = name in READ_SETTINGS[kind] or name.startswith("__")
+        is_read = name in READ_SETTINGS[kind] or name.startswith("__")  # such as "__version__"
         is_about_loading = isinstance(value, Mapping) and set(value) <= ABOUT_LOADING
         if not (value is None or is_read or is_about_loading or value == expected.get(name)):
             raise UnsupportedModelError(f"the model's {kind} has {name}={value!r}, which is not applied here")
-    of_texts = (config.get("modality_config") or {}).get("text", {})
-    called = of_texts.get("method", "forward"), of_texts.get("method_output_name", "last_hidden_state")
-    if called != ("forward", "last_hidden_state"):
-        raise UnsupportedModelError(f"the model embeds texts by {' and its '.join(map(str, called))}, not by its trunk")
+    # Which method of the trunk reads texts, and which of its outputs are the states of the tokens.
+    for_texts = (config.get("modality_config") or {}).get("text", {})
+    method = for_texts.get("method", "forward")
+    output = for_texts.get("method_output_name", "last_hidden_state")
+    if (method, output) != ("forward", "last_hidden_state"):
+        raise UnsupportedModelError(f"the model embeds texts by {method} and its {output}, not by its trunk")
 
 
 def _named_prompts(prompts: Any) -> dict[str, str]:
