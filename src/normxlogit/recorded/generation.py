@@ -125,8 +125,9 @@ def _checked_generation(model: TaskModel, inputs: Inputs, outputs: Inputs) -> _G
     # The first step reads the prompt, each other one the token that the step before has generated.
     states = [torch.cat(states_of_layer, 1) for states_of_layer in zip(*steps, strict=True)]
     read_shape = tuple(states[0].shape[:2])
-    expected_shape = (len(prompts), sequences.shape[1] - 1)  # the last token is not read
-    if read_shape != expected_shape or len(logits) != generated_tokens.shape[1]:
+    # Of each sequence the last token is not read; of the generated ones there are logits.
+    expected = (len(prompts), sequences.shape[1] - 1, generated_tokens.shape[1])
+    if (*read_shape, len(logits)) != expected:
         raise InputError(
             f"the outputs hold states of {read_shape} tokens for sequences of "
             f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"

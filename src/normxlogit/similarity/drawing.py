@@ -81,7 +81,7 @@ def _names_and_tokens(s: Similarity, sequence: int) -> tuple[list[str], list[lis
     if words:
         return [word.text for word in words], [[units.index(token) for token in word.tokens] for word in words]
     names = [s.unit_names[unit] or s.units.text[unit] for unit in units]
-    return names, [[index] for index in range(len(units))]
+    return names, np.arange(len(units)).reshape(-1, 1).tolist()  # each one's own index
 
 
 def _strongest_pairs(grid: Grid) -> Table:

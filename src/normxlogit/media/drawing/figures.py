@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ... import Attribution
-from ...plots.figure import PAGE_WIDTH, PlotFigure, color_of_sign, plain_text, plot_style, say_more
+from ...plots.figure import PAGE_WIDTH, PlotFigure, color_of_sign, plot_style, without_formulas, write_left_out
 from ...render.charts import number
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line, shortened
@@ -59,7 +59,7 @@ def pictures_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         areas = figure.subfigures(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
         for area, (picture, names, _) in zip(areas, panels, strict=True):
             _pictures(area, picture, names, len(parts), signed=g.signed)
-        return plain_text(figure)
+        return without_formulas(figure)
 
 
 def _pictures(area: Any, image: PictureScores, names: list[str], parts: int, *, signed: bool) -> None:
@@ -72,7 +72,7 @@ def _pictures(area: Any, image: PictureScores, names: list[str], parts: int, *, 
     for axes in all_axes[len(names) :]:
         axes.remove()
     listed = len(names) - (parts > 1)
-    say_more(all_axes[min(len(names), ACROSS) - 1], listed, parts - listed)
+    write_left_out(all_axes[min(len(names), ACROSS) - 1], listed, parts - listed)
     area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 
