@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..copies.clone import override_forward
 from ..copies.memory import enough_memory
+from ..copies.run import TensorInputs
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Batch, Encoding
 from ..leave_out.outcomes import Answer, Outcomes, Progress, in_batches
@@ -41,6 +42,10 @@ class Alternatives(NamedTuple):
     pairs: list[tuple[str, str]]
 
 
+Questions = tuple[list[Alternatives], bool]
+"""The pairs to compare for each input, and whether a single input was given."""
+
+
 class Comparing(Task):
     """The base of tasks that compare several pairs of texts for one input.
 
@@ -64,7 +69,7 @@ class Comparing(Task):
                 f"this needs one text for each answer, and {model.name} compares several: call the explainer on it"
             )
 
-    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+    def alternatives(self, inputs: Any) -> Questions:
         """Return the pairs to compare for each input, and whether a single input was given."""
         raise NotImplementedError
 
@@ -235,11 +240,11 @@ class MultipleChoice(Comparing):
         super().adapt(module)
         return True
 
-    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: TensorInputs, batch: Batch, device: torch.device) -> TensorInputs:
         """Return the inputs of one text as one choice, (B, 1, T)."""
         return _with_choice_axis(inputs)
 
-    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+    def alternatives(self, inputs: Any) -> Questions:
         """Return the pairs (prompt, choice) of each question."""
         single = isinstance(inputs, str | tuple) or not isinstance(inputs, Iterable)
         questions = [inputs] if single else inputs

@@ -11,7 +11,7 @@ from ..inputs.label_names import label_names
 from ..inputs.texts import read_texts
 from ..tasks.base import summary
 from ..tasks.classification import Classification
-from .comparing import Alternatives, Comparing
+from .comparing import Alternatives, Comparing, Questions
 
 TEMPLATE = "This example is {}."
 """The default of transformers' pipeline."""
@@ -50,7 +50,7 @@ class ZeroShot(Comparing):
         """Adapt the model like a classifier of pairs."""
         return self.classifier.adapt(module)
 
-    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+    def alternatives(self, inputs: Any) -> Questions:
         """Return the pairs of each text with all hypotheses."""
         texts, single = read_texts(inputs)
         if any(isinstance(text, tuple) for text in texts):

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.run import Pool
+from ..copies.run import Pool, TensorInputs
 from ..errors import InputError, UnsupportedModelError, listed
 from ..extending import ModelClasses
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
@@ -55,6 +55,9 @@ Pooling = Literal["mean", "first", "last"]
 
 PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])
 """Token ids of short texts that any model can read."""
+
+PositionCount = Callable[[nn.Module], int | None]
+"""Returns the number of positions that a model, or a part of it, has embeddings for; None for any number."""
 
 NO_ID = -1
 """A padding id that no token has, for heads that search for the first padding token."""
@@ -154,7 +157,7 @@ class Task:
         texts = [torch.tensor([ids]) for ids in PROBES]  # (1, 3) each
         return [{"input_ids": ids, "attention_mask": torch.ones_like(ids)} for ids in texts]
 
-    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: TensorInputs, batch: Batch, device: torch.device) -> TensorInputs:
         """Return the inputs of one text as the caller's model takes them.
 
         Args:
@@ -164,12 +167,12 @@ class Task:
         """
         return inputs
 
-    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> TokenLimits:
+    def limits(self, model: nn.Module, positions: PositionCount) -> TokenLimits:
         """Return the most tokens that a model reads.
 
         Args:
             model: The model.
-            positions: Returns the number of positions that a model, or a part of it, has embeddings for; None for any.
+            positions: Counts the positions of a model, or of a part of it.
         """
         return TokenLimits(positions(model))
 

@@ -1,7 +1,7 @@
 """Encoder-decoder language models: the decoder is explained, and the encoder's states are one of its inputs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,14 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ..compat import decoder_of, encoder_of
 from ..copies.clone import Forward, override_forward
-from ..copies.run import private_clone, without_autocast
+from ..copies.run import TensorInputs, private_clone, without_autocast
 from ..errors import InputError, UnsupportedModelError
 from ..extending import ModelClasses
 from ..inputs.chat import ReadPrompt
 from ..inputs.decoded_tokens import append_tokens
 from ..inputs.encoding import EMPTY, Batch, Encoding, check_fits, check_ids, readable_tokens
 from ..results.storage.schema import Indices
-from .base import Generates, GenerateSettings, TokenLimits, of_prompt
+from .base import Generates, GenerateSettings, PositionCount, TokenLimits, of_prompt
 from .language import AtLastToken, OverVocabulary
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Seq2Seq(Generates, OverVocabulary):
     _cached_source: tuple[Indices, Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
-    def limits(self, model: Any, positions: Callable[[nn.Module], int | None]) -> TokenLimits:
+    def limits(self, model: Any, positions: PositionCount) -> TokenLimits:
         """Return the limits of the encoder and of the decoder, each of which has position embeddings of its own."""
         return TokenLimits(positions(encoder_of(model)), positions(decoder_of(model)) or math.inf)
 
@@ -66,7 +66,7 @@ class Seq2Seq(Generates, OverVocabulary):
         override_forward(module, _call_as_decoder)
         return True
 
-    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: TensorInputs, batch: Batch, device: torch.device) -> TensorInputs:
         """Return the inputs of encoder and decoder."""
         ids = torch.tensor([_source_ids(batch.encodings[0])], device=device)  # (1, S)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": inputs["input_ids"]}

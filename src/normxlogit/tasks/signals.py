@@ -1,6 +1,5 @@
 """Inputs that are not texts, such as pictures, sounds and series of numbers: their parts are tokens without a text."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from ..errors import UnsupportedModelError
 from ..inputs.encoding import Batch, Encoding
 from ..results.units.media import Medium, medium_class
 from ..results.units.units import UnitKind, Units
-from .base import Needed, Task, TokenLimits
+from .base import Needed, PositionCount, Task, TokenLimits
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel
@@ -40,7 +39,7 @@ class ReadsSignals(Task):
         """Return any reader, or none: there is no tokenizer."""
         return reader
 
-    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> TokenLimits:
+    def limits(self, model: nn.Module, positions: PositionCount) -> TokenLimits:
         """Return no limit: what reads an input brings it to the size that the model reads."""
         return TokenLimits(None)
 

@@ -25,6 +25,9 @@ MAX_CHANNELS = 8
 ARRAY_KEYS = ("raw", "array", "waveform")
 """Keys of samples in mappings of pipelines, data sets and torchaudio."""
 
+Samples = npt.NDArray[Any]
+"""Samples of a sound, (N,) or (N, channels): floats from -1 to 1, or integers."""
+
 SOUND_KEYS = ("audio", "bytes", "path", "url", "base64")
 """Keys of a sound in a part of a message, a row, or a file of a data set."""
 
@@ -143,7 +146,7 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
     return Sound(samples.astype(np.float32), own_rate, name or f"sound {place + 1}", tuple(notes))
 
 
-def _check_samples(samples: npt.NDArray[Any]) -> None:
+def _check_samples(samples: Samples) -> None:
     """Refuse what is not one channel of finite numbers."""
     if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
         raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
@@ -202,7 +205,7 @@ def _has_channels(samples: Any) -> bool:
     return bool(len(samples.shape) == 2 and samples.shape[1] <= MAX_CHANNELS < samples.shape[0])
 
 
-def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _scaled(samples: Samples) -> Samples:
     """Return samples scaled to -1 to 1; floats are so already."""
     if samples.dtype.kind == "f":
         return samples
@@ -216,14 +219,14 @@ def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return samples / 2.0 ** (bits - 1 if is_signed else bits)
 
 
-def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArray[Any]:
+def _resampled(samples: Samples, rate: int, new_rate: int) -> Samples:
     """Return samples at another rate, in samples a second, without the frequencies that the new rate cannot hold."""
     missing = (
         f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
         "pip install 'normxlogit[speech]'"
     )
     signal = optional_module("scipy.signal", missing, InputError)
-    resampled: npt.NDArray[Any] = signal.resample_poly(samples.astype(np.float64), new_rate, rate)
+    resampled: Samples = signal.resample_poly(samples.astype(np.float64), new_rate, rate)
     return resampled
 
 

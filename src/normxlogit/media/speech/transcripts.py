@@ -31,7 +31,8 @@ from ...tasks.base import GenerateSettings
 from ...tasks.seq2seq import with_first_tokens
 from ..inputs.items import media_items
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
-from ..tasks.signals import Signal, naming_input
+from ..tasks.encoded_signals import Signal
+from ..tasks.signals import naming_input
 from ..tasks.speech import Emitted, speech_task
 from .long_sounds import Window, joined, windows_of
 from .verification import with_speech_verification

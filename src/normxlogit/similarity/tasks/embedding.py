@@ -1,6 +1,6 @@
 """Embedding models: the cosine of a text's vector with another vector is explained."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ from ...inputs.encoding import Encoding
 from ...inputs.texts import read_texts
 from ...model.task_model import TaskModel
 from ...results.storage.schema import Strings
-from ...tasks.base import Task, TokenLimits
+from ...tasks.base import PositionCount, Task, TokenLimits
 from ...tasks.targets import BatchTargets
 from ...tasks.task_outputs import Outputs
 from ..extension import EMBEDDING, is_sentence_transformer
@@ -76,7 +76,7 @@ class Embedding(Task):
         super().__init__(model, tokenizer, labels)
         self.steps = cast(SentenceEmbedding, model).steps
 
-    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> TokenLimits:
+    def limits(self, model: nn.Module, positions: PositionCount) -> TokenLimits:
         """Return the smaller of the limits of tokens that the trunk and the model's files have; see `Task.limits`."""
         limits = positions(model), self.steps.max_length
         return TokenLimits(min((limit for limit in limits if limit is not None), default=None))
