@@ -60,7 +60,7 @@ class Comparable:
         """
         if start >= end:
             place = int(self.starts[start]) if start < len(self.starts) else len(self.original)
-            return place, place
+            return place, place  # an empty span
         return int(self.starts[start]), int(self.ends[end - 1])
 
     def find(self, part: "str | Comparable", *, at_words: bool = True) -> list[Span]:
@@ -75,7 +75,7 @@ class Comparable:
         places = self.find_compared(sought.text, at_words=at_words)
         if places or self.text == self.original:
             return places
-        # Marks, which the compared form does not have, are found letter by letter.
+        # Marks of Markdown, which the compared form does not have, are found letter by letter.
         return _unfolded(self.original).find_compared(sought.original, at_words=at_words)
 
     def find_compared(self, sought_text: str, *, at_words: bool) -> list[Span]:
@@ -199,7 +199,7 @@ def word_key(word: str) -> str:
 
 
 def matching_names(name: str, names: Sequence[str]) -> list[int]:
-    """Return the places of a name in a list: where it stands letter by letter, otherwise where a same text does.
+    """Return the indices of a name in a list: where it stands letter by letter, otherwise where the same text does.
 
     Args:
         name: What a caller calls it.

@@ -201,7 +201,7 @@ def as_array(value: Any) -> Any:
     """Return lists in lists of numbers, or an Arrow array of them, as an array; anything else unchanged."""
     if hasattr(value, "to_numpy") and str(getattr(value, "type", "")).startswith(("int", "uint", "float", "double")):
         return value.to_numpy()
-    depth = 0
+    depth = 0  # how many lists are around the first number
     innermost = value
     while isinstance(innermost, list | tuple) and innermost:
         depth += 1
@@ -261,7 +261,7 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: IsItem) -
     first_row = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if is_column(column)}
     # The values of a mapping may be columns, or those of a single row.
     rows = [first_row, columns] if isinstance(inputs, Mapping) else [first_row]
-    for any_text, row in product((False, True), rows):
+    for any_text, row in product((False, True), rows):  # first in all rows for what is surely one
         possible = {name: value for name, value in row.items() if _may_be_medium(value, any_text=any_text)}
         names = [name for name, value in possible.items() if is_item(as_array(value))]
         if names:

@@ -61,7 +61,7 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
 class _WholeSound:
     """The transcript of a whole sound, to which those of its windows are appended.
 
-    It has T tokens, of which the last G are generated, and rests on n moments; a window has g generated tokens.
+    It has T tokens, of which the last G are generated, and rests on n moments; of a window g generated tokens are kept.
     """
 
     def __init__(self, windows: Sequence[Window]) -> None:
@@ -83,7 +83,7 @@ class _WholeSound:
         """Append the transcript of a window."""
         g = window.transcript
         count = window.kept
-        prompt = g.prompt_tokens or 0
+        prompt = g.prompt_tokens or 0  # how many of the window's first tokens are not generated
         self._append_scores(g, count, prompt)  # whose columns follow from the units and times so far
         self.times.append(g.audio[0].times + np.float32(window.start))
         self.predictions += g.predictions[:count]
@@ -92,13 +92,12 @@ class _WholeSound:
         is_separated = self.text[-1:].isspace() or (g.completion or "")[:1].isspace()
         if self.text and not is_separated:
             self.text += " "
-        first_token = len(self.units) - prompt
-        shift = len(self.text)
-        self.targets += tuple(_moved(target, first_token, shift) for target in g.targets[:count])
+        tokens_before = len(self.units) - prompt
+        self.targets += tuple(_moved(target, tokens_before, len(self.text)) for target in g.targets[:count])
         self._append_text(g, g.units.take(range(prompt, prompt + count)))
 
     def _append_text(self, g: Attribution, units: Units) -> None:
-        """Append the text of a window, and its generated tokens as units."""
+        """Append the text of a window as far as it is kept, and its generated tokens as units."""
         shift = len(self.text)
         self.text += (g.text or "")[: units.spans[-1][1]] if units.spans else g.completion or ""
         if units.spans is not None:

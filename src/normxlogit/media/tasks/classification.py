@@ -1,7 +1,7 @@
 """Classification of pictures, with scores of patches as a grid, and of sounds, with scores of frames on a time axis."""
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -43,9 +43,10 @@ class ImageClassification(SignalTask):
     reader_name = "image processor"
     is_item = staticmethod(is_picture)
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self._boxes = lru_cache(KEPT_SIZES)(self._measured_boxes)
+    @cached_property
+    def _boxes(self) -> Callable[..., FloatArray]:
+        """The function `_measured_boxes`, whose results are kept for pictures of the same size."""
+        return lru_cache(KEPT_SIZES)(self._measured_boxes)
 
     def example_input(self, model: TaskModel) -> Any:
         """Return a picture with a gradient from dark to light."""

@@ -63,7 +63,8 @@ class MediaPlaces:
         if sounds:
             spectra = [self._spectrum(model, sound) for sound in sounds]
             located_media += self._encoded_sounds(model, sounds, spectra, encoding)
-            encoding = replace(encoding, notes=(*encoding.notes, *_notes_on(sounds, spectra)))
+            for sound, spectrum in zip(sounds, spectra, strict=True):
+                encoding = replace(encoding, notes=(*encoding.notes, *sound.notes, *spectrum.notes(sound)))
         if pictures and sounds:  # they enter the model at two modules, and a pass records one
             located_media = [replace(medium, by_part=None) for medium in located_media]
         located_media = with_distinct_names(located_media)
@@ -145,7 +146,7 @@ class MediaPlaces:
         return media
 
     def _entry_of_sounds(self, model: TaskModel, encoding: Encoding, spectra: Sequence[Spectrum]) -> SignalEntry | None:
-        """Return where sounds enter the model; None unless all do there, in the order of the prompt."""
+        """Return where sounds enter the model; None unless all their rows do there, in the order of the prompt."""
         name = spectra[0].name
         rows = sum(spectrum.rows for spectrum in spectra)
         values = encoding.extra_inputs.get(name)
@@ -166,17 +167,26 @@ class MediaPlaces:
         length = len(sound.samples)
         if length not in self._spectra:
             reader = feature_extractor_of(self._processor)
-            token = placeholder_token(self._processor, model.config, "audio")
+            token = self._placeholder_id(model, "audio")
             self._spectra[length] = spectrum_of(partial(self._alone, "audio"), sound, reader, token)
         return self._spectra[length]
 
     def _token_positions(self, model: TaskModel, encoding: Encoding, modality: str) -> list[int]:
         """Return the positions of the tokens that stand for pictures ("image") or sounds ("audio") in a prompt."""
-        placeholder = placeholder_token(self._processor, model.config, modality)
+        placeholder = self._placeholder_id(model, modality)
         positions = [position for position, token_id in enumerate(encoding.ids) if token_id == placeholder]
         if not positions:
             raise UnsupportedModelError(NO_TOKENS.format(model.class_name, modality))
         return positions
+
+    def _placeholder_id(self, model: TaskModel, modality: str) -> int | None:
+        """Return the token id that stands for a picture or a sound; None if neither model nor processor names it."""
+        ids = (
+            getattr(model.config, f"{modality}_token_id", None),
+            getattr(model.config, f"{modality}_token_index", None),
+            getattr(self._processor, f"{modality}_token_id", None),
+        )
+        return next((token_id for token_id in ids if isinstance(token_id, int)), None)
 
     def _with_placeholders(
         self, model: TaskModel, encoding: Encoding, modality: str, media: Sequence[EncodedMedium]
@@ -196,7 +206,7 @@ class MediaPlaces:
             return encoding
         placeholder = re.escape(self._placeholder(model, modality))
         spans = [match.span() for match in re.finditer(placeholder, encoding.text or "")]
-        if len(spans) != len(media):
+        if len(spans) != len(media):  # the text has the placeholder elsewhere, too, or in another form
             return encoding
         offsets = list(encoding.offsets)
         for (start, end), medium in zip(spans, media, strict=True):
@@ -219,7 +229,7 @@ class MediaPlaces:
         )
         start = len(commonprefix([with_medium, without]))  # noqa: RUF071  # of characters, not of a path
         inserted = with_medium[start : start + len(with_medium) - len(without)].strip()
-        token = self._tokenizer.convert_ids_to_tokens(placeholder_token(self._processor, model.config, modality))
+        token = self._tokenizer.convert_ids_to_tokens(self._placeholder_id(model, modality))
         return token if token in inserted else inserted
 
     def _alone(self, modality: str, medium: Any) -> Any:
@@ -242,12 +252,6 @@ def apply_template(processor: Any, messages: Any, **options: Any) -> Any:
     return processor.apply_chat_template(messages, tokenize=True, return_dict=True, return_tensors="pt", **options)
 
 
-def _notes_on(sounds: Sequence[Sound], spectra: Sequence[Spectrum]) -> list[str]:
-    """Return the notes on how sounds were read, such as that the end of one was cut off."""
-    pairs = zip(sounds, spectra, strict=True)
-    return [note for sound, spectrum in pairs for note in (*sound.notes, *spectrum.notes(sound))]
-
-
 def _divided(positions: Sequence[int], counts: Sequence[int]) -> list[Indices]:
     """Return the tokens of each picture or sound, of the positions of all, by how many tokens each has."""
     ends = accumulate(counts)
@@ -261,18 +265,6 @@ def _token_counts(total: int, pixels_by_picture: Sequence[Float64Array]) -> list
     if np.allclose(shares, np.round(shares)):
         return [round(share) for share in shares]
     return [total // len(pixels_by_picture)] * len(pixels_by_picture)
-
-
-def placeholder_token(processor: Any, config: Any, modality: str) -> int | None:
-    """Return the token id that stands for a picture or a sound in a prompt; None if neither of two objects names it.
-
-    Args:
-        processor: The model's processor.
-        config: The model's configuration.
-        modality: "image" or "audio".
-    """
-    names = ((config, f"{modality}_token_id"), (config, f"{modality}_token_index"), (processor, f"{modality}_token_id"))
-    return next((token for owner, name in names if isinstance(token := getattr(owner, name, None), int)), None)
 
 
 def _layout_of_tokens(boxes: Float64Array, grid: GridShape | None, count: int, size: Size) -> ScoreSpread | None:

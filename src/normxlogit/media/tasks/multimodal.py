@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from torch import Tensor
@@ -33,10 +33,15 @@ class MultimodalLM(CausalLM):
     their own: a result has the scores of its patches or moments.
     """
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self._places = MediaPlaces(self.processor, self.tokenizer)
-        self._reads_prompt_as_alone: dict[tuple[Any, ...], bool] = {}  # by the inputs where the prompt ends
+    @cached_property
+    def _places(self) -> MediaPlaces:
+        """What finds pictures and sounds in prompts."""
+        return MediaPlaces(self.processor, self.tokenizer)
+
+    @cached_property
+    def _reads_prompt_as_alone(self) -> dict[Any, bool]:
+        """What `_keeps_states_of_prompt` has measured, by the inputs where a prompt ends."""
+        return {}
 
     def check_generates(self, model: TaskModel) -> None:
         """Refuse encoder-decoder models: only their encoder reads the picture."""

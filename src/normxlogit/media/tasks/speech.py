@@ -130,16 +130,12 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         return replace(batch, inputs=batch.inputs | source_inputs)
 
 
-class AtFrames(AtToken):
-    """The position of an answer with a token, or the blank, at every frame."""
-
-
 class CTC(SpeechTask, AudioClassification):
     """A model that answers with a token or the blank, which stands for none, at every frame of a sound."""
 
     name = FRAMES.name
     models = FRAMES.models
-    position = AtFrames()
+    position = AtToken()
     outputs = Outputs()  # pyright: ignore[reportAssignmentType]
     per_frame = True
 

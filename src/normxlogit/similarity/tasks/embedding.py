@@ -22,6 +22,7 @@ from .sentence_embedding import (
     DOT,
     QUERY,
     SentenceEmbedding,
+    Steps,
     is_embedding_folder,
     sentence_embedding,
     steps_from_files,
@@ -72,9 +73,10 @@ class Embedding(Task):
     models = EMBEDDING.models
     outputs = Outputs(outcomes=None)
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.steps = cast(SentenceEmbedding, model).steps
+    @property
+    def steps(self) -> Steps:
+        """The steps of the model around its trunk."""
+        return cast(SentenceEmbedding, self._model).steps
 
     def limits(self, model: nn.Module, positions: PositionCount) -> TokenLimits:
         """Return the smaller of the limits of tokens that the trunk and the model's files have; see `Task.limits`."""
@@ -152,5 +154,5 @@ class Direction(BatchTargets):
         return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)
 
     def vocabulary_rows(self) -> tuple[Tensor, Any]:
-        """Raise: there is no vocabulary."""
+        """Raise, for methods that compute a few outputs of a linear head: a cosine needs the whole vector."""
         raise NotImplementedError
