@@ -40,7 +40,8 @@ class ZeroShot(Comparing):
         self.classifier = classifier
         self.labels = labels
         self.outputs = classifier.outputs
-        self.output, self.subtracted = entailment, contradiction
+        self.output = entailment
+        self.subtracted = contradiction
         self.independent = contradiction is not None
 
     def __repr__(self) -> str:

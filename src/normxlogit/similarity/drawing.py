@@ -90,7 +90,7 @@ def _strongest_pairs(grid: Grid) -> Table:
     by_score = np.argsort(-grid.scores, axis=None, kind="stable").tolist()  # indices of the fields, row by row
     for index in by_score[:LISTED_PAIRS]:
         row, column = divmod(index, len(grid.columns))
-        score, strength = float(grid.scores[row, column]), float(grid.strengths[row, column])
-        pair_score = cell(f"{score:+.3f}", score, strength=strength)
+        score = float(grid.scores[row, column])
+        pair_score = cell(f"{score:+.3f}", score, strength=float(grid.strengths[row, column]))
         rows.append([cell(grid.rows[row]), cell(grid.columns[column]), pair_score])
     return Table([Column(""), Column(""), Column("", numbers=True)], rows, "The strongest pairs")

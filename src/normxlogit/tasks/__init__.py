@@ -76,7 +76,8 @@ def _task_of_plain(model: nn.Module, task: TaskName | None) -> TaskName:
 
 def _task_of_pretrained(model: PreTrainedModel, task: TaskName | None) -> TaskName:
     """Return the caller's task of a model of transformers, or the first that its class declares."""
-    name, declared = type(model).__name__, declared_tasks(model)
+    name = type(model).__name__
+    declared = declared_tasks(model)
     if task is None:
         if not declared:
             raise UnsupportedModelError(f"{name} {head_error(name)}")
@@ -204,7 +205,8 @@ def wrapping_task() -> TaskName | None:
 def head_error(class_name: str) -> str:
     """Return why a class without a supported head cannot be explained, and what to load instead."""
     if class_name.endswith("Model"):
-        stem, wrapping = class_name.removesuffix("Model"), wrapping_task()
+        stem = class_name.removesuffix("Model")
+        wrapping = wrapping_task()
         embeds = "" if wrapping is None else f"; a model that embeds texts needs task={wrapping!r}"
         return (
             "is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with one, "

@@ -169,7 +169,8 @@ def check_target(
 
 def contrast_note(targets: Sequence[Target]) -> Strings:
     """Return a note if one of the targets of a text is the contrast itself, so that its scores are zero; or ()."""
-    name, contrast_id = targets[0].contrast, targets[0].contrast_id
+    name = targets[0].contrast
+    contrast_id = targets[0].contrast_id
     if contrast_id is None or all(target.id != contrast_id for target in targets):
         return ()
     return (f"{name!r} is both target and contrast: their difference is zero at every token",)

@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -108,7 +107,8 @@ class Comparable:
         if not 0 < index < len(self.text):
             return True
         # Where in the original the character before the place ends, and that after it begins.
-        end_before, start_after = int(self.ends[index - 1]), int(self.starts[index])
+        end_before = int(self.ends[index - 1])
+        start_after = int(self.starts[index])
         if end_before > start_after:  # one character of the original is before and after, such as the "½" of "1/2"
             return False
         is_minus = self.text[index] == "-" and self.text[index - 1].isalnum()
@@ -216,8 +216,7 @@ def unicode_forms(text: str) -> list[str]:
     Args:
         text: Any text.
     """
-    forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
-    return list(dict.fromkeys([text, *(unicodedata.normalize(form, text) for form in forms)]))
+    return list(dict.fromkeys([text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)]))
 
 
 def common_spelling(spellings: Mapping[str, int]) -> str:

@@ -113,7 +113,8 @@ def _belongs_to_word(mark: Mark) -> bool:
 
 def _is_abbreviation_inside(mark: Mark) -> bool:
     """Return whether a word is an abbreviation, and the sentence goes on after it."""
-    word, following = mark.word, mark.following
+    word = mark.word
+    following = mark.following
     if BEFORE_NAMES.fullmatch(word):
         return True
     if BEFORE_NUMBERS.fullmatch(word) or _STREET.fullmatch(word):  # "No. 5", "Hauptstr. 5"

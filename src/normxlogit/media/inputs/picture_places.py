@@ -73,7 +73,8 @@ def sources_of(process: Callable[["Image"], Float64Array], size: Size) -> Source
         pixels = np.broadcast_to(np.round(np.asarray(levels)), (height, width)).astype(np.uint8)
         return process(Image.fromarray(pixels).convert("RGB"))
 
-    black, white = process_grey(0), process_grey(LEVELS)
+    black = process_grey(0)
+    white = process_grey(LEVELS)
     is_inside = np.abs(white - black) > MIN_CONTRAST
     contrast = np.where(is_inside, white - black, 1.0)
     by_column = process_grey(LEVELS * (np.arange(width) + 0.5) / width)
@@ -162,7 +163,8 @@ def cell_boxes(sources: SourcePixels, grid: GridShape, size: Size) -> FloatArray
     Returns:
         The boxes of the cells in pixels of the picture, (h, w, 4); those of padding have no area.
     """
-    (row_count, column_count), (width, height) = grid, size
+    row_count, column_count = grid
+    width, height = size
     weights = sources.is_inside
     columns = _cell_edges(sources.columns * weights, weights, (0, 1), column_count, width)
     rows = _cell_edges(sources.rows * weights, weights, (0, 2), row_count, height)
@@ -204,7 +206,8 @@ def equal_cells(grid: Sequence[int], size: Sequence[int]) -> FloatArray:
         grid: How many rows and columns there are, (h, w).
         size: Width and height of the area.
     """
-    (row_count, column_count), (width, height) = grid, size
+    row_count, column_count = grid
+    width, height = size
     columns = np.linspace(0, width, column_count + 1)
     rows = np.linspace(0, height, row_count + 1)
     return _boxes_between(columns, rows).astype(np.float32)
@@ -276,25 +279,26 @@ def _spread(
         columns: The edges between the columns of the grid, in pixels, (w + 1,).
         rows: The edges between its rows, (h + 1,).
     """
-    left, right, top, bottom = columns[:-1], columns[1:], rows[:-1], rows[1:]
-    repeated_patches, place_lists, shares = [], [], []  # an array of each patch
+    patches_of_entries = []  # an array of each patch, with an entry for each place that it overlaps
+    places_of_entries = []
+    shares = []
     for patch in patches:
-        patch_left, patch_top, patch_right, patch_bottom = boxes[patch]
-        widths = np.clip(np.minimum(right, patch_right) - np.maximum(left, patch_left), 0, None)  # (w,)
-        heights = np.clip(np.minimum(bottom, patch_bottom) - np.maximum(top, patch_top), 0, None)  # (h,)
+        left, top, right, bottom = boxes[patch]
+        widths = np.clip(np.minimum(columns[1:], right) - np.maximum(columns[:-1], left), 0, None)  # (w,)
+        heights = np.clip(np.minimum(rows[1:], bottom) - np.maximum(rows[:-1], top), 0, None)  # (h,)
         overlaps = heights[:, None] * widths  # the area that the patch has in common with each place, (h, w)
         if patch in single_places:
             overlaps = overlaps * (overlaps == overlaps.max())
         places = np.flatnonzero(overlaps)
         if not len(places):
             return None
-        repeated_patches.append(np.full(len(places), patch))
-        place_lists.append(places)
+        patches_of_entries.append(np.full(len(places), patch))
+        places_of_entries.append(places)
         shares.append(overlaps.ravel()[places] / overlaps.sum())
     return ScoreSpread(
         where=_boxes_between(columns, rows).astype(np.float32),
-        parts=np.concatenate(repeated_patches),
-        places=np.concatenate(place_lists),
+        parts=np.concatenate(patches_of_entries),
+        places=np.concatenate(places_of_entries),
         shares=np.concatenate(shares),
     )
 
@@ -307,7 +311,8 @@ def _boxes_between(columns: Float64Array, rows: Float64Array) -> Float64Array:
 
 def _equal_cells(spans: Float64Array) -> Float64Array:
     """Return the edges of equal cells that cover the spans of patches, (N, 2), as wide as most smaller patches."""
-    start, end = spans[:, 0].min(), spans[:, 1].max()
+    start = spans[:, 0].min()
+    end = spans[:, 1].max()
     side = np.quantile(spans[:, 1] - spans[:, 0], CELL_QUANTILE)
     return np.linspace(start, end, max(1, round((end - start) / side)) + 1)
 

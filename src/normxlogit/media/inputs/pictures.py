@@ -302,7 +302,8 @@ def _pixels_between(start: float, end: float, length: int) -> slice:
 
     The centre of pixel 3 is at 3.5.
     """
-    first, last = math.ceil(start - 0.5), math.ceil(end - 0.5)
+    first = math.ceil(start - 0.5)
+    last = math.ceil(end - 0.5)
     if first >= last:  # no centre lies there: the pixel around the middle
         first = min(math.floor((start + end) / 2), length - 1)
         last = first + 1

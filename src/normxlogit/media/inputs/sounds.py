@@ -116,21 +116,21 @@ def _are_samples(item: Any) -> bool:
     return axes == 1 or (axes == 2 and _has_channels(item))
 
 
-def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
+def read_sound(item: Any, model_rate: int | None, place: int = 0) -> Sound:
     """Return one channel of a sound, at the model's rate.
 
     Args:
         item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; these with their rate, as a
             mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
             soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
-        rate: Samples a second that the model reads; None if that is not known.
+        model_rate: Samples a second that the model reads; None if that is not known.
         place: Which of several sounds it is, counted from 0, for the name of one without a file.
 
     Raises:
         InputError: If it cannot be read, or holds numbers that are not finite.
     """
     source, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
-    values, own_rate = _samples_and_rate(source, rate)
+    values, rate = _samples_and_rate(source, model_rate)
     samples = np.asarray(detached(values))  # (N,) or (N, channels)
     notes = []
     if _has_channels(samples):
@@ -138,12 +138,12 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             notes.append(f"the mean of {samples.shape[1]} channels is read")
         samples = _scaled(samples).mean(1)
     _check_samples(samples)
-    samples = _scaled(samples)
-    if rate is not None and own_rate is not None and own_rate != rate:
-        samples = _resampled(samples, own_rate, rate)
-        notes.append(f"resampled from {own_rate} samples a second to {rate}, which the model reads")
-        own_rate = rate
-    return Sound(samples.astype(np.float32), own_rate, name or f"sound {place + 1}", tuple(notes))
+    samples = _scaled(samples)  # floats, as the mean of channels, stay as they are
+    if model_rate is not None and rate is not None and rate != model_rate:
+        samples = _resampled(samples, rate, model_rate)
+        notes.append(f"resampled from {rate} samples a second to {model_rate}, which the model reads")
+        rate = model_rate
+    return Sound(samples.astype(np.float32), rate, name or f"sound {place + 1}", tuple(notes))
 
 
 def _check_samples(samples: Samples) -> None:
@@ -154,8 +154,8 @@ def _check_samples(samples: Samples) -> None:
         raise InputError("the sound holds samples that are NaN or infinite")
 
 
-def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
-    """Return samples and their rate; samples without a rate of their own have that of the model, `rate`."""
+def _samples_and_rate(item: Any, model_rate: int | None) -> tuple[Any, int | None]:
+    """Return samples and their rate; samples without a rate of their own have that of the model."""
     if is_file(item):
         with rewound(item):
             return _from_file(item)
@@ -163,10 +163,10 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
         decoded = item.get_all_samples()
         return decoded.data.T, int(decoded.sample_rate)  # its data are (channels, N)
     if isinstance(item, Mapping):
-        own_rate = _rate_beside(item)
+        rate = _rate_beside(item)
         samples = item[first_key(item, ARRAY_KEYS)]
-        return _channels_last(np.asarray(detached(samples))), own_rate
-    return _pair_with_rate(item) or (item, rate)
+        return _channels_last(np.asarray(detached(samples))), rate
+    return _pair_with_rate(item) or (item, model_rate)
 
 
 def _rate_beside(item: Part) -> int:
@@ -243,7 +243,8 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
     seconds = sound.seconds or end
     edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)  # in seconds
     moment_count = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
-    starts, ends = edges[:moment_count], np.minimum(edges[1 : moment_count + 1], seconds)  # (n,) each
+    starts = edges[:moment_count]  # (n,)
+    ends = np.minimum(edges[1 : moment_count + 1], seconds)  # (n,)
     spans = np.stack([starts, ends], -1).astype(np.float32)  # (n, 2)
     indices = np.arange(moment_count)
     return ScoreSpread(where=spans, parts=indices, places=indices, shares=np.ones(moment_count))

@@ -68,7 +68,8 @@ class ImageClassification(SignalTask):
         """Refuse an array of floats that are not levels from 0 to 255, if the processor divides levels by 255."""
         if not getattr(self.processor, "do_rescale", False) or picture.dtype.kind != "f":
             return
-        lowest, highest = float(picture.min()), float(picture.max())
+        lowest = float(picture.min())
+        highest = float(picture.max())
         if lowest < 0 or 0 < highest <= 1:
             raise InputError(
                 f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "

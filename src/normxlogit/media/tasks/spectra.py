@@ -110,7 +110,8 @@ def spectrum_of(process: Callable[[Any], Inputs], sound: Sound, reader: Any, tok
     name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())
     has_frames_first = values.shape[2] == getattr(reader, "feature_size", None)  # (rows, frames, frequencies)
     time_axis = 1 if has_frames_first else 2
-    rows, frames = values.shape[0], values.shape[time_axis]
+    rows = values.shape[0]
+    frames = values.shape[time_axis]
     whole = _counts(processed, name, time_axis, token)
     half = _counts(process(sound.samples[: math.ceil(length / 2)]), name, time_axis, token)
     _check_frame_count(reader, length, rows, frames, visible=whole.visible_frames)

@@ -165,7 +165,8 @@ class CTC(SpeechTask, AudioClassification):
             if token_id != self.blank_id(model):
                 frame = start + int(probabilities[start:end, token_id].argmax())
                 (name,) = readable_tokens(model.tokenizer, [token_id])
-                logit, probability = float(logits[frame, token_id]), float(probabilities[frame, token_id])
+                logit = float(logits[frame, token_id])
+                probability = float(probabilities[frame, token_id])
                 tokens.append((frame, Prediction(name, token_id, logit, probability)))
             start = end
         return tokens

@@ -16,17 +16,8 @@ from ...tasks.base import PositionCount, Task, TokenLimits
 from ...tasks.targets import BatchTargets
 from ...tasks.task_outputs import Outputs
 from ..extension import EMBEDDING, is_sentence_transformer
-from .sentence_embedding import (
-    COSINE,
-    DOCUMENTS,
-    DOT,
-    QUERY,
-    SentenceEmbedding,
-    Steps,
-    is_embedding_folder,
-    sentence_embedding,
-    steps_from_files,
-)
+from .sentence_embedding import SentenceEmbedding, sentence_embedding
+from .steps import COSINE, DOCUMENTS, DOT, QUERY, Steps, is_embedding_folder, steps_from_files
 
 
 class SentenceTransformers:
