@@ -68,7 +68,7 @@ def batch_of(tensors: dict[str, Tensor], encodings: Sequence[Encoding]) -> Batch
     return Batch(inputs=tensors, mask=tensors["attention_mask"].bool(), encodings=encodings, indices=indices)
 
 
-def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: bool = False) -> ForwardPass:
+def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: bool) -> ForwardPass:
     """Return the forward pass that the caller has run with `output_hidden_states=True`, checked against the inputs.
 
     Args:
@@ -82,7 +82,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
         HeadMismatchError: If the head gives other logits than they hold.
     """
     states, logits = checked_states_and_logits(outputs, batch, per_token=not model.task.position.pooled)
-    model.prepare(batch)
+    model.prepare(batch)  # finds the parts, if this is the first batch of the model
     check_layer_count(states, model.parts)
     embedded = read_embedded(model, batch)  # (B, T, H)
     hidden = states[-1]  # (B, T, H)
@@ -94,6 +94,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
     states_of_layers = model.with_embeddings(states, embedded) if layers else None
     run = model.finish(batch, hidden, embedded, states_of_layers, logits=None)  # the head computes the logits anew
     returned = logits if run.positions is None else logits_at(logits, run.positions)  # (B, C)
+    # Logits may be infinite where the head gives the same ones, which is checked below.
     if returned.isnan().any() or not batch.real(hidden).isfinite().all():
         raise InputError("the outputs hold NaN or infinite numbers, which cannot be explained")
     if returned.shape != run.logits.shape:

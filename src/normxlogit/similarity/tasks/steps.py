@@ -199,10 +199,10 @@ def _steps_of(modules: Sequence[_Module], settings: Settings) -> Steps:
     )
 
 
-def _check_order(kinds: Sequence[str]) -> None:
+def _check_order(kinds: list[str]) -> None:
     """Refuse steps other than a trunk, a pooling, dense layers and a final normalisation."""
     middle = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]
-    if list(kinds[:2]) != ["Transformer", "Pooling"] or any(kind != "Dense" for kind in middle):
+    if kinds[:2] != ["Transformer", "Pooling"] or any(kind != "Dense" for kind in middle):
         raise UnsupportedModelError(
             f"this embedding model is made of {', '.join(kinds)}; known are Transformer, Pooling, any Dense, and "
             "Normalize, in this order"
