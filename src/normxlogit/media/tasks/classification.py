@@ -14,7 +14,8 @@ from ...results.storage.schema import Fields, Float64Array, FloatArray
 from ...results.units.media import Medium
 from ..extension import AUDIO_CLASSIFICATION, IMAGE_CLASSIFICATION
 from ..inputs.items import as_array
-from ..inputs.picture_places import KEPT_SIZES, Size, cell_boxes, equal_cells, sources_of
+from ..inputs.picture_grids import Size, equal_cells
+from ..inputs.picture_places import KEPT_SIZES, cell_boxes, sources_of
 from ..inputs.pictures import Picture, converted, is_picture, opened_picture
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
 from ..units import PictureScores, SoundScores

@@ -9,7 +9,7 @@ import torch
 
 from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
 from ...results.units.media import Medium
-from ..inputs.picture_places import equal_cells
+from ..inputs.picture_grids import equal_cells
 from ..inputs.pictures import filled_by_surroundings
 from ..inputs.sounds import Sound, moments
 

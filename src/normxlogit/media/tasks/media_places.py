@@ -21,7 +21,8 @@ from ...model.task_model import TaskModel
 from ...parts.signal_entry import SignalEntry, find_signal_entry
 from ...results.storage.schema import Float64Array, Indices
 from ..inputs.parts import pictures_and_sounds
-from ..inputs.picture_places import PIXELS, GridShape, PictureBoxes, Size, grid_layout, merged_boxes
+from ..inputs.picture_grids import GridShape, Size, grid_layout, merged_boxes
+from ..inputs.picture_places import PIXELS, PictureBoxes
 from ..inputs.pictures import Picture
 from ..inputs.sounds import Sound, feature_extractor_of, moments
 from .spectra import Spectrum, spectrum_of
