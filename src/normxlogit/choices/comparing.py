@@ -253,11 +253,19 @@ class MultipleChoice(Comparing):
 
 def _question(question: Any, number: int) -> Alternatives:
     """Return the pairs of a prompt with its choices; `number` is that of the input, for errors."""
-    prompt, choices = question if isinstance(question, tuple) and len(question) == 2 else (None, ())
-    is_list = isinstance(choices, Sequence) and not isinstance(choices, str)
-    if not isinstance(prompt, str) or not is_list or len(choices) < 2:
+    if not _is_question(question):
         raise InputError(f"input {number} must be (prompt, [choices]) with two choices or more")
+    prompt, choices = question
     return Alternatives(choices, [(prompt, choice) for choice in choices])
+
+
+def _is_question(item: Any) -> bool:
+    """Return whether an input is a tuple of a prompt and two choices or more."""
+    if not isinstance(item, tuple) or len(item) != 2:
+        return False
+    prompt, choices = item
+    is_list = isinstance(choices, Sequence) and not isinstance(choices, str)
+    return isinstance(prompt, str) and is_list and len(choices) >= 2
 
 
 def _with_choice_axis(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -252,7 +252,8 @@ def _result(
 def _token_cosines(query: Side, document: Side) -> tuple[Prediction, ...] | None:
     """Return the cosine of each token alone with the other text; None of pictures, or where no head reads a token."""
     cosines = torch.cat([query.token_vectors @ document.vector, document.token_vectors @ query.vector])  # (T1 + T2,)
-    if query.encoding.signal is not None or document.encoding.signal is not None or bool(cosines.isnan().all()):
+    has_picture = query.encoding.signal is not None or document.encoding.signal is not None
+    if has_picture or bool(cosines.isnan().all()):
         return None
     return tuple(Prediction("cosine", 0, cosine, None) for cosine in cosines.tolist())
 

@@ -98,10 +98,12 @@ class _WholeSound:
 
     def _append_text(self, g: Attribution, units: Units) -> None:
         """Append the text of a window as far as it is kept, and its generated tokens as units."""
-        shift = len(self.text)
-        self.text += (g.text or "")[: units.spans[-1][1]] if units.spans else g.completion or ""
-        if units.spans is not None:
-            units = replace(units, spans=tuple(moved(span, shift) for span in units.spans))
+        if units.spans:  # the text ends at the last token that is kept
+            kept_text = (g.text or "")[: units.spans[-1][1]]
+            units = replace(units, spans=tuple(moved(span, len(self.text)) for span in units.spans))
+        else:
+            kept_text = g.completion or ""
+        self.text += kept_text
         self.units += units
 
     def diagnostics(self, windows: Sequence[Window]) -> dict[str, Measured]:

@@ -151,7 +151,9 @@ class MediaPlaces:
         name = spectra[0].name
         rows = sum(spectrum.rows for spectrum in spectra)
         values = encoding.extra_inputs.get(name)
-        entry = self._entry(model, encoding, name) if values is not None and len(values) == rows else None
+        if values is None or len(values) != rows:
+            return None
+        entry = self._entry(model, encoding, name)
         return entry if entry is not None and entry.output_shape[0] == rows else None
 
     def _entry(self, model: TaskModel, encoding: Encoding, name: str) -> SignalEntry | None:
