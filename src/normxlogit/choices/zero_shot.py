@@ -48,7 +48,7 @@ class ZeroShot(Comparing):
         return summary("zero-shot-classification", list(self.labels))
 
     def adapt(self, module: nn.Module) -> bool:
-        """Adapt the model like a classifier of pairs."""
+        """Make a copy callable as that of the classifier of pairs; see `Task.adapt`."""
         return self.classifier.adapt(module)
 
     def alternatives(self, inputs: Any) -> Questions:

@@ -62,7 +62,7 @@ class Seq2Seq(Generates, OverVocabulary):
         return TokenLimits(positions(encoder_of(model)), positions(decoder_of(model)) or math.inf)
 
     def adapt(self, module: nn.Module) -> bool:
-        """Make a copy callable as its decoder alone."""
+        """Make a copy callable as its decoder alone, which could change its answer."""
         override_forward(module, _call_as_decoder)
         return True
 

@@ -70,9 +70,9 @@ class SignalTask(ReadsSignals, Classification):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, self.processor_of(tokenizer), labels)
-        # By the shapes of the inputs: an encoding without its signal, and the grid of its tokens.
+        # What depends on the shapes of the inputs alone: an encoding without its signal, and the grid of its tokens.
         self._templates: dict[tuple[Indices, ...], tuple[Encoding, PatchGrid]] = {}
-        self._patches: LayerOutput | None = None  # the patch embedding of a model without a state for each patch
+        self._patch_embedding: LayerOutput | None = None  # of a model without a hidden state for each patch
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
@@ -95,7 +95,7 @@ class SignalTask(ReadsSignals, Classification):
         return next((part for part in parts if part is not None), reader)
 
     def adapt(self, module: nn.Module) -> bool:
-        """Make a copy callable with token ids, which it ignores."""
+        """Make a copy callable with token ids, which it ignores; that cannot change its answer."""
         override_forward(module, _call_without_tokens)
         return False
 
@@ -106,12 +106,12 @@ class SignalTask(ReadsSignals, Classification):
         class token would then pool nothing, so the token is repeated until the head returns a finite value. A model
         without a hidden state for each patch has no headpiece: only its patch embedding is returned.
         """
-        if self._patches is not None:
+        if self._patch_embedding is not None:
             error = (
                 f"{model.class_name} keeps no state for each patch or frame from its first layer to its "
                 "last, which its head could read"
             )
-            return Parts(head_error=error, embedding_output=self._patches, unverified=parts.unverified)
+            return Parts(head_error=error, embedding_output=self._patch_embedding, unverified=parts.unverified)
         width = getattr(config_of_signal(model), "hidden_size", None)  # H
         if width is None or parts.headpiece is None:
             return parts
@@ -226,7 +226,7 @@ class SignalTask(ReadsSignals, Classification):
         return replace(template, signal=replace(signal, scored=self._scored(model, signal, fields)))
 
     def _count_and_grid(self, model: TaskModel, inputs: TensorInputs) -> tuple[int, PatchGrid]:
-        """Return T, the number of tokens of a signal in the model, and their grid.
+        """Return T, the number of tokens of a picture or sound in the model, and their grid.
 
         The tokens are the hidden states of the trunk. If it has no hidden state for each patch, as where a layer merges
         neighbours, they are the patch embeddings.
@@ -236,19 +236,22 @@ class SignalTask(ReadsSignals, Classification):
             return count, _patch_grid(model, inputs, count)
         batch = as_batch(inputs, model.device)
         module = private_clone(model.module)
-        if self._patches is None:
+        if self._patch_embedding is None:
             count = _count_of_states(module, batch)
             if count is not None:
                 return count, _patch_grid(model, inputs, count)
-            self._patches = embedding_of_signal(module, batch, model.module.main_input_name)
-        shape = _positions_shape(module, batch, self._patches)  # (T,) or (h, w)
+            self._patch_embedding = embedding_of_signal(module, batch, model.module.main_input_name)
+        shape = _positions_shape(module, batch, self._patch_embedding)  # (T,) or (h, w)
         if len(shape) == 1:
             return shape[0], _patch_grid(model, inputs, shape[0])
         return math.prod(shape), PatchGrid(rows=shape[0], columns=math.prod(shape[1:]))
 
 
 def _template(count: int, grid: PatchGrid) -> Encoding:
-    """Return the encoding of any signal of `count` tokens: names by row and column, or by number, of its patches."""
+    """Return the encoding of any picture or sound of `count` tokens, without its signal.
+
+    Patches are named by row and column, others by number; tokens before them are special.
+    """
     first = grid.tokens_before
     numbers = range(count - first)
     names = [f"{number // grid.columns},{number % grid.columns}" if grid.rows else str(number) for number in numbers]
