@@ -68,8 +68,8 @@ class PatchesBlock(MediumBlock):
     @property
     def outline(self) -> str:
         """The outline of the loudness around an axis, as points of an SVG polygon in an area of 100 x 2."""
-        course = course_of(cast(SoundScores, self.medium))
-        above = list(zip(np.linspace(0, 100, len(course)).tolist(), (1 - course).tolist(), strict=True))
+        loudness = loudness_of(cast(SoundScores, self.medium))
+        above = list(zip(np.linspace(0, 100, len(loudness)).tolist(), (1 - loudness).tolist(), strict=True))
         below = [(x, 2 - y) for x, y in reversed(above)]  # the same, mirrored
         return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *below])
 
@@ -90,14 +90,15 @@ class PatchesBlock(MediumBlock):
             # The third that the centre of each patch is in, across and down: 0, 1 or 2.
             thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (parts, 2)
             names = [f"{ROW_NAMES[y]} {COLUMN_NAMES[x]}".strip() or "centre" for x, y in thirds.tolist()]
-        sums = dict.fromkeys(names, 0.0)
+        sums = dict.fromkeys(names, 0.0)  # of the positive scores, by moment or by third
         for name, piece in zip(names, self.parts, strict=True):
             sums[name] += max(piece.strength, 0.0)
-        shares = sorted(sums.items(), key=lambda pair: -pair[1])
-        return [f"{name} {share / sum(sums.values()):.0%}" for name, share in shares[:k] if share > 0]
+        total = sum(sums.values())
+        largest = sorted(sums, key=lambda name: -sums[name])[:k]
+        return [f"{name} {sums[name] / total:.0%}" for name in largest if sums[name] > 0]
 
     def html(self) -> Markup:
-        """Return the picture with its patches, or the course of the sound with its moments."""
+        """Return the picture with its patches, or the loudness of the sound with its moments."""
         return element(TEMPLATE.read_text(encoding="utf-8"), b=self)
 
     def lines(self) -> list[Text]:
@@ -116,7 +117,7 @@ def _moments(sound: SoundScores, strengths: FloatArray) -> list[Text]:
     """
     line = Text(overflow="fold")
     pairs = np.split(strengths, range(2, len(strengths), 2))
-    loudness = course_of(sound)  # at more places than there are pairs, or fewer
+    loudness = loudness_of(sound)  # at more places than there are pairs, or fewer
     ends = np.arange(len(pairs) + 1) * len(loudness) // len(pairs)
     for pair, (start, end) in zip(pairs, pairwise(ends), strict=True):
         height = round(float(loudness[start:end].max(initial=0)) * (len(HEIGHTS) - 1))
@@ -229,8 +230,14 @@ def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
     return replace(medium, scores=scores.T.reshape(*other_axes, *shape), places=places)
 
 
-def course_of(medium: SoundScores) -> FloatArray:
-    """Return the loudness of a sound, from 0 to 1, or the magnitude of its scores if the loudness is not known."""
+def loudness_of(medium: SoundScores) -> FloatArray:
+    """Return the loudness of a sound over its duration, from 0 to 1, (points,).
+
+    In its place is the magnitude of the scores if the loudness is not known.
+
+    Args:
+        medium: The sound.
+    """
     if medium.loudness is not None:
         return medium.loudness
     sizes = np.abs(medium.scores.reshape(-1, *medium.shape)).max(0)  # (n,)
