@@ -149,7 +149,7 @@ class Comparing(Task):
         """
 
         def head_outputs(inputs: list[Encoding], _: object) -> Iterable[Tensor]:
-            """Return the head's outputs, (outputs,), for each of some shortened pairs."""
+            """Return the head's outputs, (outputs,), for each of some shortened pairs; their removals do not count."""
             return model.run(model.batch(inputs)).logits
 
         without_tokens = tokens_removed(model, encodings, masked=False)

@@ -295,7 +295,7 @@ def choice_from_text(task: Task, text: str) -> Choice:
         text: What was typed.
     """
     try:
-        index_of(task, text, sys.maxsize)
+        index_of(task, text, sys.maxsize)  # for any number of outputs
     except TargetError:
         return int(text) if text.isdecimal() and text.isascii() else text
     return text

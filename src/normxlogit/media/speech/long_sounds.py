@@ -43,15 +43,15 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
     if seconds is None or sound.rate is None or (sound.seconds or 0.0) <= seconds:
         return [(0.0, sound)]
     size = int(seconds * sound.rate)  # of a window, in samples
-    moment = max(int(MOMENT * sound.rate), 1)  # in samples
-    moment_count = max(int(TAIL * size) // moment, 1)  # of the tail of a window
+    moment_size = max(int(MOMENT * sound.rate), 1)  # in samples
+    moment_count = max(int(TAIL * size) // moment_size, 1)  # of the tail of a window
     windows = []
     start = 0
     while len(sound.samples) - start > size:
-        tail_start = start + size - moment_count * moment
-        tail = sound.samples[tail_start : start + size].reshape(moment_count, moment)
+        tail_start = start + size - moment_count * moment_size
+        tail = sound.samples[tail_start : start + size].reshape(moment_count, moment_size)
         quietest = int(np.square(tail, dtype=np.float64).sum(-1).argmin())
-        end = tail_start + quietest * moment + moment // 2  # the middle of the quietest moment
+        end = tail_start + quietest * moment_size + moment_size // 2  # the middle of the quietest moment
         windows.append((start, sound.samples[start:end]))
         start = end
     windows.append((start, sound.samples[start:]))

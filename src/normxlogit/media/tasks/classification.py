@@ -180,7 +180,8 @@ class AudioClassification(ReadsSounds, SignalTask):
         if waveform is not None and self.rate is not None:
             if read_seconds is None:
                 read_seconds = len(waveform) / self.rate
-            step = getattr(model.config, "inputs_to_logits_ratio", 0) / self.rate  # samples by samples a second
+            samples_of_frame = getattr(model.config, "inputs_to_logits_ratio", 0)
+            step = samples_of_frame / self.rate
         if read_seconds is None:
             return ()
         step = step or read_seconds / count  # frames of equal length, which divide what is read
