@@ -91,6 +91,7 @@ class Comparable:
             is_place = self._is_edge(start, at_words, starts=True) and self._is_edge(end, at_words)
             if is_place:
                 places.append(self.original_span(start, end))
+            # Places of words do not overlap: the next one begins behind this one.
             start = self.text.find(sought_text, end if is_place and at_words else start + 1)
         return places
 

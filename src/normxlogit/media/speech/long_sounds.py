@@ -82,7 +82,7 @@ class _WholeSound:
     def append(self, window: Window) -> None:
         """Append the transcript of a window."""
         g = window.transcript
-        count = window.kept
+        count = window.kept  # how many of its generated tokens are appended
         prompt = g.prompt_tokens or 0  # how many of the window's first tokens are not generated
         self._append_scores(g, count, prompt)  # whose columns follow from the units and times so far
         self.times.append(g.audio[0].times + np.float32(window.start))

@@ -90,7 +90,7 @@ class _TranscriptAnswers:
 
 @torch.inference_mode()
 def _decoder_log_probability(model: TaskModel, window: Window, sound: Sound) -> float:
-    """Return the log-probability that a decoder gives the transcript of a window where it hears another sound."""
+    """Return the log-probability of the transcript of a window, given another sound, by an encoder-decoder model."""
     start = window.transcript.prompt_tokens or 0
     ids = torch.tensor([window.transcript.token_ids[: start + window.kept]], device=model.device)  # (1, T)
     inputs = as_batch(speech_task(model).features(model, sound), model.device)
@@ -101,7 +101,7 @@ def _decoder_log_probability(model: TaskModel, window: Window, sound: Sound) -> 
 
 @torch.inference_mode()
 def _ctc_log_probability(model: TaskModel, window: Window, sound: Sound) -> float:
-    """Return the log-probability of the transcript of a window by CTC, for another sound (Graves et al., 2006)."""
+    """Return the log-probability of the transcript of a window, given another sound, by CTC (Graves et al., 2006)."""
     start = window.transcript.prompt_tokens or 0
     emitted = torch.tensor([window.transcript.token_ids[start : start + window.kept]])  # (1, G)
     inputs = as_batch(speech_task(model).features(model, sound), model.device)
