@@ -100,10 +100,11 @@ def _draw_panel(area: Any, panel: _Panel, part_count: int, *, signed: bool) -> N
     for axes, name, scores, total in zip(all_axes, names, picture.scores, sums.tolist(), strict=False):
         draw_picture(axes, picture, scores)
         axes.set_title(f"{name}  {number(total, float(np.abs(sums).max()), signed=signed)}", size=8)
-    for axes in all_axes[len(names) :]:
+    for axes in all_axes[len(names) :]:  # the empty fields of the last line
         axes.remove()
-    drawn_parts = len(names) - (part_count > 1)  # without the whole answer
-    write_left_out(all_axes[min(len(names), ACROSS) - 1], drawn_parts, part_count - drawn_parts)
+    drawn_parts = len(names) - (part_count > 1)  # without the drawing for the whole answer
+    end_of_first_line = all_axes[min(len(names), ACROSS) - 1]
+    write_left_out(end_of_first_line, drawn_parts, part_count - drawn_parts)
     area.suptitle(f"{one_line(picture.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 

@@ -65,10 +65,10 @@ class Sound:
         return (seconds,), {"seconds": seconds, "loudness": self.loudness}
 
     def without(self, places: Sequence[Sequence[float]]) -> "Sound":
-        """Return the sound with some spans silenced; one whose rate is not known has no seconds to name them by.
+        """Return the sound with some spans silenced.
 
         Args:
-            places: Start and end of each span in seconds.
+            places: Start and end of each span in seconds; none of a sound whose rate is not known.
         """
         samples = self.samples.copy()
         rate = self.rate or 1
