@@ -385,7 +385,8 @@ def _span_of(text: str, position: Any) -> Span:
             times = len(places)
             raise InputError(f"the text must hold {position!r} once; it stands there {times} times: give (start, end)")
         return places[0]
-    start, end = map(whole_number, position) if isinstance(position, tuple) and len(position) == 2 else (None, None)
+    is_pair = isinstance(position, tuple) and len(position) == 2
+    start, end = map(whole_number, position) if is_pair else (None, None)
     if start is None or end is None:
         expected = "a token's index, a piece of the text, or its characters as (start, end)"
         raise InputError(f"a position is {expected}, not {position!r}")
