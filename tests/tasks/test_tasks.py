@@ -8,7 +8,7 @@ from torch.optim.swa_utils import AveragedModel
 from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from normxlogit.inputs.encoding import Batch, Encoding
 from normxlogit.model.forward_pass import ForwardPass
-from normxlogit.tasks.question_answering import Span
+from normxlogit.tasks.question_answering import AtSpan
 from tests import tiny
 
 
@@ -23,7 +23,7 @@ def test_a_position_chooses_among_several_masks():
     assert (first.scores == second.scores).all()  # the score of a token for a word does not depend on the place
 
 
-READER = Span()
+READER = AtSpan()
 
 
 def reading(length, starts, ends, *, first_special=True, padding=0):
