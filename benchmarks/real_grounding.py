@@ -27,7 +27,8 @@ from normxlogit.evaluation.evidence import auroc
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import Interval, bootstrap_interval, interval_text
-from normxlogit.grounding.citations.cited_answer import citation_marks, read_answered
+from normxlogit.grounding.citations.cited_answer import read_answered
+from normxlogit.grounding.citations.given_answer import citation_marks
 from normxlogit.grounding.citations.passages import passage_gains
 from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.grounding.evaluation.calibration_quality import calibration_table
@@ -413,8 +414,9 @@ def _accused_line(judged: Sequence[JudgedCase]) -> str:
     """Return how many supported sentences are accused, with the upper end of the exact 95% interval of their rate."""
     of_supported = [judgement for case in judged if case.is_supported for judgement in case.judgements]
     accused = sum(judgement in ACCUSING for judgement in of_supported)
-    limit = binomtest(accused, len(of_supported), alternative="less").proportion_ci(0.95).high
-    return f"Of {len(of_supported)} supported sentences {accused} are accused: at most {limit:.1%} with 95% confidence.\n"
+    count = len(of_supported)
+    limit = binomtest(accused, count, alternative="less").proportion_ci(0.95).high
+    return f"Of {count} supported sentences {accused} are accused: at most {limit:.1%} with 95% confidence.\n"
 
 
 ACCUSING: tuple[Judgement, ...] = ("partly", "not in the sources", "contradicts")
@@ -468,10 +470,11 @@ def missing_words(words: Sequence[str], evidence: ComparedText) -> list[bool]:
     """Return whether each word of a claim is of a number, a name or a long word that stands nowhere in the evidence."""
     ends = np.cumsum([len(word) + 1 for word in words])  # (W,)
     claim = " ".join(words)
-    stated = [(a, b, kind) for a, b, kind in all_words(claim) if is_stated(claim[a:b], kind)]
-    missing = [(a, b) for a, b, kind in stated if kind != "numeral" and not evidence.has(claim[a:b], kind)]
+    stated = [word for word in all_words(claim) if is_stated(word.text, word.kind)]
+    missing = [word for word in stated if word.kind != "numeral" and not evidence.has(word.text, word.kind)]
     starts = ends - [len(word) + 1 for word in words]  # (W,)
-    return [any(a < end - 1 and start < b for a, b in missing) for start, end in zip(starts, ends, strict=True)]
+    spans = zip(starts, ends, strict=True)
+    return [any(word.start < end - 1 and start < word.end for word in missing) for start, end in spans]
 
 
 def marked_table(marked: Sequence[MarkedWords], seed: int = 0) -> str:
@@ -515,7 +518,7 @@ def report(file: Path, data: Path | None) -> str:
     sections = ["Verdicts\n", verdict_table(judged), _accused_line(judged)] if judged else []
     if judged[RULES_READ:]:
         later = judged[RULES_READ:]
-        sections += ["Verdicts on texts that were read later\n", verdict_table(later), _accused_line(later)]
+        sections += ["Texts that were read later\n", verdict_table(later), _accused_line(later)]
     sections += ["Ranking\n", ranking_table(measured)]
     if len({case.group for case in of_attribution}) > 1:
         sections += [chosen_elsewhere(of_attribution) + "\n", "Calibration\n", _calibration_table(of_attribution)]

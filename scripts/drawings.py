@@ -34,7 +34,7 @@ from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.evaluation.frontier import Cost, Point, frontier_figure
 from normxlogit.media.drawing.figures import draw_picture
 from normxlogit.methods.defaults import default_methods
-from normxlogit.plots.figure import PAGE_WIDTH, PlotFigure, plain_text, plot_style
+from normxlogit.plots.figure import PAGE_WIDTH, PlotFigure, plot_style, without_formulas
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `benchmarks` is not installed
@@ -106,7 +106,7 @@ def picture(folder: Path, made: Path) -> None:
             (image,) = g.images
             draw_picture(axes, image, image.scores[0])
             axes.set_title(f"{case.question}? {case.answer}", size=9)
-        plain_text(figure).savefig(folder / "picture.svg")
+        without_formulas(figure).savefig(folder / "picture.svg")
     print(folder / "picture.svg")
 
 

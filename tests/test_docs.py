@@ -24,7 +24,8 @@ import paper.cli
 from benchmarks.commands import app as benchmarks_app
 from normxlogit import cli
 from normxlogit.methods import method_named, registry
-from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps
+from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding
+from normxlogit.similarity.tasks.steps import Steps
 from paper.record.marks import blocks_of, commands_in, is_command
 from tests import plain, tiny
 from tests.commands import run

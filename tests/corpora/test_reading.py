@@ -16,7 +16,7 @@ from normxlogit import Predictions
 from normxlogit.corpora.rows.reading import open_source
 from normxlogit.corpora.rows.shards import read_shards
 from normxlogit.errors import DataError
-from normxlogit.long_runs.tables import source_of_file
+from normxlogit.long_runs.table_files import source_of_file
 from normxlogit.results.storage.columns import open_parquet
 
 ROWS = [{"name": f"r{i}", "text": f'text {i}\nof, "two" lines é', "stars": i} for i in range(10)]
@@ -41,8 +41,8 @@ def write(folder, kind):
 
 
 def read(source, size=4, **columns):
-    job = Predictions().with_columns(source.names(), list, media=False)
-    return list(read_shards(source, replace(job.columns(media=False), **columns), size))
+    job = Predictions().with_columns(source.names(), list, reads_media=False)
+    return list(read_shards(source, replace(job.columns(reads_media=False), **columns), size))
 
 
 def rows(shards):

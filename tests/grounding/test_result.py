@@ -7,7 +7,7 @@ import pytest
 import normxlogit
 from normxlogit import DataError
 from normxlogit.grounding import Citations, Facts, Support
-from normxlogit.grounding.citations.supporting import cited_sources
+from normxlogit.grounding.citations.resting import cited_sources
 from normxlogit.results.storage.schema import plain
 from normxlogit.results.units.spans import MessageSpan
 from normxlogit.results.verification import Removal, Verification

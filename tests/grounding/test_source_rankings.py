@@ -40,7 +40,7 @@ def test_what_is_measured_on_a_prompt(explainer):
     scored = dict(prompt.reference_scores)
     for method in METHODS:
         scored |= prompt.scored(method_named(method))
-    state = {name: prompt.figures(*each) for name, each in scored.items()}
+    state = {name: prompt.figures(each) for name, each in scored.items()}
     completed = read_answered(model, question.question, question.documents, max_new_tokens=6).completed
     measure = Ablations(model, completed, prompt_sources(completed.sequenced(), completed.named_sources))
 

@@ -7,11 +7,8 @@ from normxlogit.grounding.facts import ComparedText, all_words, is_stated
 
 def missing(source, sentence):
     text = ComparedText(source)
-    return [
-        word
-        for start, end, kind in all_words(sentence)
-        if is_stated(word := sentence[start:end], kind) and kind != "numeral" and not text.has(word, kind)
-    ]
+    stated = [word for word in all_words(sentence) if is_stated(word.text, word.kind)]
+    return [word.text for word in stated if word.kind != "numeral" and not text.has(word.text, word.kind)]
 
 
 @pytest.mark.parametrize(
@@ -92,4 +89,4 @@ def test_another_number_or_name_does_not(source, sentence, expected):
 )
 def test_each_word_of_a_text_stands_in_it(text):
     compared = ComparedText(text)
-    assert [text[start:end] for start, end, kind in all_words(text) if not compared.has(text[start:end], kind)] == []
+    assert [word.text for word in all_words(text) if not compared.has(word.text, word.kind)] == []

@@ -11,7 +11,9 @@ from torch import nn
 
 from normxlogit import InputError, UnsupportedModelError
 from normxlogit.loading import load as loading
-from normxlogit.loading.load import default_model_folder, device_named, load, sentencepiece_remedy, task_of_loaded
+from normxlogit.loading import load_errors
+from normxlogit.loading.load import default_model_folder, device_named, load, task_of_loaded
+from normxlogit.loading.load_errors import sentencepiece_remedy
 from tests import plain, tiny
 from tests.contract.test_right_or_refused import configure
 
@@ -207,14 +209,14 @@ def test_the_task_of_a_loaded_model_is_its_own_or_the_callers():
 
 @pytest.mark.parametrize("said", ["needs SentencePiece", "tiktoken is missing", "protobuf"])
 def test_a_tokenizer_that_lacks_sentencepiece_says_what_to_install(said, tmp_path, monkeypatch):
-    assert sentencepiece_remedy(ValueError(said), "a/name") is None or not loading.find_spec("sentencepiece")
-    monkeypatch.setattr(loading, "find_spec", lambda _: None)
+    assert sentencepiece_remedy(ValueError(said), "a/name") is None or not load_errors.find_spec("sentencepiece")
+    monkeypatch.setattr(load_errors, "find_spec", lambda _: None)
     assert "pip install" in sentencepiece_remedy(ValueError(said), "a/name")
     assert sentencepiece_remedy(ValueError("another error"), "a/name") is None
     assert sentencepiece_remedy(ValueError(said), tmp_path) is None
     (tmp_path / "spiece.model").touch()
     assert "pip install" in sentencepiece_remedy(ValueError(said), tmp_path)
-    monkeypatch.setattr(loading, "find_spec", lambda _: object())
+    monkeypatch.setattr(load_errors, "find_spec", lambda _: object())
     assert sentencepiece_remedy(ValueError(said), "a/name") is None
 
 

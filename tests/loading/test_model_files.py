@@ -9,15 +9,9 @@ import transformers
 from tokenizers import normalizers
 
 from normxlogit import InputError
-from normxlogit.loading import model_files
-from normxlogit.loading.model_files import (
-    cache_folder,
-    converted_folder,
-    download_options,
-    find_file,
-    read_model_json,
-    save_converted,
-)
+from normxlogit.loading import converted_gguf
+from normxlogit.loading.converted_gguf import cache_folder, converted_folder, save_converted
+from normxlogit.loading.model_files import download_options, find_file, read_model_json
 from tests import tiny
 
 
@@ -71,7 +65,7 @@ def test_a_converted_model_is_found_by_what_its_file_holds(tmp_path, monkeypatch
     assert folder.parent == tmp_path / "kept" / "gguf"
     assert folder == converted_folder(same) != converted_folder(other)
     assert converted_folder(empty) is converted_folder(tmp_path / "missing.gguf") is converted_folder(tmp_path) is None
-    monkeypatch.setattr("normxlogit.loading.model_files.transformers.__version__", "another")
+    monkeypatch.setattr("normxlogit.loading.converted_gguf.transformers.__version__", "another")
     assert converted_folder(first) != folder
     monkeypatch.setenv("NORMXLOGIT_CACHE", "")
     assert converted_folder(first) is None
@@ -97,7 +91,7 @@ def test_a_converted_model_is_kept_whole_or_not_at_all(tmp_path, monkeypatch, ca
     assert not kept(tiny.model("gpt2", "CausalLM").half(), tmp_path / "half")
     size = sum(weight.numel() * weight.element_size() for weight in model.parameters())
     for limit in (size - 1, size):
-        monkeypatch.setattr(model_files, "MAX_BYTES", limit)
+        monkeypatch.setattr(converted_gguf, "MAX_BYTES", limit)
         assert kept(model, tmp_path / "limited") == (limit == size)
 
 
@@ -116,12 +110,12 @@ def test_a_full_disk_is_no_error(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError("no space left on device")
 
-    monkeypatch.setattr(model_files, "save_model", full)
+    monkeypatch.setattr(converted_gguf, "save_model", full)
     assert not kept(tiny.model("gpt2", "CausalLM"), tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_model_that_is_kept_already_is_not_written_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(model_files, "save_model", None)  # would fail
+    monkeypatch.setattr(converted_gguf, "save_model", None)  # would fail
     (tmp_path / "model").mkdir()
     assert kept(tiny.model("gpt2", "CausalLM"), tmp_path / "model")

@@ -97,8 +97,8 @@ def test_a_patch_counts_only_what_lies_in_its_box(name):
         for p in (picture, inside)
     )
     changed = np.abs(before - after).reshape(-1)
-    medium = explainer(name)._model.task
-    *axes, inside = sources_of(medium._boxes.pixels, (picture.shape[1], picture.shape[0]))
+    task = explainer(name)._model.task
+    *axes, inside = sources_of(task._places._boxes.pixels, (picture.shape[1], picture.shape[0]))
     weight = changed * inside.reshape(-1)
     x, y = ((weight * values.reshape(-1)).sum() / weight.sum() for values in axes)
     assert left - 1 <= x <= right + 1

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from normxlogit import Explainer, InputError
-from normxlogit.model.batch_attempts import batch_attempts, is_causal
+from normxlogit.model.batch_attempts import batch_attempts
+from normxlogit.model.causality import is_causal
 from tests import tiny
 
 TEXTS = ["a great film with charm", "the movie is never bad , but the plot was awful !", "the cat sat on the mat"]

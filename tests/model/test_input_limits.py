@@ -3,7 +3,8 @@ import torch
 from torch import nn
 
 from normxlogit import Explainer
-from normxlogit.model.input_limits import filler_id, position_limit
+from normxlogit.model.input_limits import position_limit
+from normxlogit.model.model_inputs import filler_id
 from tests import tiny
 from tools.survey.base import build
 

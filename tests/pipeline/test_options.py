@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from normxlogit import InputError
-from normxlogit.pipeline.options import with_extra_inputs
+from normxlogit.pipeline.extra_inputs import with_extra_inputs
 from tests import tiny
 from tests.tiny import explainer
 

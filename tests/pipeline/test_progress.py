@@ -131,9 +131,9 @@ def test_a_fork_shows_its_own_progress():
     program = """
 import os, time
 from normxlogit.pipeline import progress
-progress.PATIENCE = progress.LOG_EVERY = 0.05
 with progress.progress_bar(3, None):
     pass
+progress.PATIENCE = progress.LOG_EVERY = 0.05
 child = os.fork()
 if child:
     os.waitpid(child, 0)

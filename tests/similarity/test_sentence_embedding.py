@@ -4,7 +4,8 @@ import torch
 from normxlogit.errors import InputError, UnsupportedModelError
 from normxlogit.model.task_model import TaskModel
 from normxlogit.similarity.tasks.embedding import Direction
-from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, Steps, pool_states, steps_from_files
+from normxlogit.similarity.tasks.sentence_embedding import SentenceEmbedding, pool_states
+from normxlogit.similarity.tasks.steps import Steps, steps_from_files
 from tests import tiny
 from tests.similarity.sentence_steps import steps_beside
 

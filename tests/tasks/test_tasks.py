@@ -9,7 +9,7 @@ from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
 from normxlogit.inputs.batches import Batch
 from normxlogit.inputs.encoding import Encoding
 from normxlogit.model.forward_pass import ForwardPass
-from normxlogit.tasks.question_answering import Span
+from normxlogit.tasks.question_answering import AtSpan
 from tests import tiny
 
 
@@ -24,7 +24,7 @@ def test_a_position_chooses_among_several_masks():
     assert (first.scores == second.scores).all()  # the score of a token for a word does not depend on the place
 
 
-READER = Span()
+READER = AtSpan()
 
 
 def reading(length, starts, ends, *, first_special=True, padding=0):

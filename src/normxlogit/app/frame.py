@@ -4,6 +4,7 @@ from html import escape
 from pathlib import Path
 
 from ..errors import InputError, MethodError, TargetError, UnsupportedModelError
+from ..results.units.characters import safe
 from .explanations import Shown
 
 FOLDER = Path(__file__).parent
@@ -27,8 +28,11 @@ DOCUMENTS_FILE = """<label class="nxl-file">Documents from files
 
 
 def framed(drawn: Shown, title: str = "Explanation") -> str:
-    """Return a page in a frame that can neither reach the app nor the network, with buttons that save it."""
-    # The saved page is the library's own; in the frame it has hints and a script besides.
+    """Return a page in a frame, with buttons that save it.
+
+    The frame can neither reach the app nor the network: `sandbox` allows its scripts alone.
+    """
+    # `data-page`, which is saved, is the library's own page; the page in the frame has hints and a script as well.
     hints = f'<p id="nxl-strike">{escape(drawn.hint)}</p><p id="nxl-unit">{escape(drawn.unit)}</p>'
     page_in_frame = drawn.page.replace("</body>", f"<template>{hints}</template>\n{_IN_FRAME}\n</body>")
     notes = "".join(_panel("Left out", note) for note in drawn.notes)
@@ -53,13 +57,13 @@ HEADINGS: dict[type[BaseException], str] = {
 
 
 def message(error: BaseException) -> str:
-    """Return an error as something to read: what to do, and what it says, which may hold what somebody typed."""
+    """Return an error as HTML: a heading that says what to do, and the message, in which typed text is escaped."""
     heading = next((text for kind, text in HEADINGS.items() if isinstance(error, kind)), "That did not work")
-    return _panel(heading, str(error))
+    return _panel(heading, safe(str(error)))
 
 
 def missing_writer(command: str) -> str:
-    """Return what is shown where no language model is there: what to run, before anybody asks."""
+    """Return what a form shows without a language model: the command that installs one."""
     return (
         '<div class="nxl-message nxl-missing"><strong>This tab needs a language model</strong>'
         "<p>Name one under \u201cLanguage model\u201d, or install a small one (90 MB) and start the app again:</p>"
@@ -68,9 +72,10 @@ def missing_writer(command: str) -> str:
 
 
 def busy(text: str) -> str:
-    """Return the placeholder of a result."""
+    """Return a text as HTML, in the place of a result."""
     return f'<p class="nxl-wait">{escape(text)}</p>'
 
 
 def _panel(heading: str, text: str) -> str:
+    """Return a message with its heading as HTML."""
     return f'<div class="nxl-message" role="alert"><strong>{escape(heading)}</strong><p>{escape(text)}</p></div>'

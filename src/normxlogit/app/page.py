@@ -14,7 +14,6 @@ from ..methods import MethodInfo, list_methods
 from ..methods.defaults import DEFAULTS
 from ..methods.registry import describe
 from ..render.describe import model_text
-from ..results.units.characters import safe
 from .explanations import INSTALL_SMALL_MODEL, App, Shown
 from .frame import DOCUMENTS_FILE, busy, framed, message, missing_writer
 
@@ -36,13 +35,8 @@ DOCUMENTS = (
     "The town library opens at 9 a.m. on weekdays. It is closed on Sundays."
 )
 
-HINTS = {
-    "Model": "A folder or a name on the hub, by default the app's own model.",
-    "Language model": (
-        f"A folder or a name on the hub, by default the app's own model, or a small one: {INSTALL_SMALL_MODEL}"
-    ),
-}
-"""What each field of a model says; weights are read as safetensors, and no code of a model is run."""
+MODEL_HINT = "A folder or a name on the hub, by default the app's own model"
+"""What a field for a model says; weights are read as safetensors, and no code of a model is run."""
 
 FONTS = ("ui-sans-serif", "system-ui", "-apple-system", "Segoe UI", "DejaVu Sans", "sans-serif")
 CODE_FONTS = ("ui-monospace", "Menlo", "Consolas", "DejaVu Sans Mono", "monospace")
@@ -114,9 +108,11 @@ def _answered(form: Form, *values: Any) -> str:
 
 def _described(method: MethodInfo) -> str:
     """Return what a method does, what it costs, and its name."""
-    counts = [int(count) for count in re.findall(r"\d+", method.passes)]
-    grows = re.search(r"\bT\b", method.passes) is not None
-    cost = "a pass for each token" if grows else "1 pass" if sum(counts) == 1 else f"{sum(counts)} passes"
+    # `passes` is such as "1 forward, 1 backward", or "T + 2 forward" with T tokens.
+    count = sum(map(int, re.findall(r"\d+", method.passes)))
+    cost = "1 pass" if count == 1 else f"{count} passes"
+    if re.search(r"\bT\b", method.passes):
+        cost = "a pass for each token"
     return f"{method.title or method.summary}, {cost} ({method.name})"
 
 
@@ -136,11 +132,13 @@ def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
         methods = _choice(
             "Methods, with their cost",
             [(_described(method), method.name) for method in list_methods()],
+            "methods",
             value=list(initial_methods),
             info="One, or several side by side. With settings: occlusion:window=2",
             multiselect=True,
         )
-        model = _model_field(app, "model", "Model")
+        used = model_text(app.model_name) if app.model_name else "small sentiment model"
+        model = _model_field("model", "Model", f"{MODEL_HINT}.", used)
         target = _choice(
             "Label to explain", labels, "target", info="Labels or tokens; the prediction if empty", multiselect=True
         )
@@ -159,14 +157,22 @@ def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
             labels = []
         return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value="")
 
-    named = [model.blur, model.submit]  # not `change`: each letter that is typed would be looked up as a model
-    gr.on(named, relabel, model, [target, contrast], show_progress="minimal", **_queue(app))
+    name_is_typed = [model.blur, model.submit]  # not `change`: each letter would be looked up as the name of a model
+    gr.on(name_is_typed, relabel, model, [target, contrast], show_progress="minimal", **_queue(app))
     # The example is explained when the page is built and not when it opens, so that no answer to it can come late.
     initial = busy("Nothing explained yet.")
     if not app.model_name:
         initial = shown(partial(app.explain, EXAMPLES[0], methods=initial_methods), "Explanation")
-    chosen = {"model": model, "methods": methods, "targets": target, "contrast": contrast, "every_layer": layers}
-    fields = {"text": text, "pair": pair, **chosen, "words": words}
+    fields = {
+        "text": text,
+        "pair": pair,
+        "model": model,
+        "methods": methods,
+        "targets": target,
+        "contrast": contrast,
+        "every_layer": layers,
+        "words": words,
+    }
     return Form(
         fields,
         triggers=[button.click, text.submit],
@@ -238,21 +244,23 @@ def _cite_form(app: App) -> Form:
 def _say_what_is_missing(app: App) -> None:
     """Say above a form which command installs a language model, where there is none for it."""
     if not app.writer:
-        gr.HTML(missing_writer(app.missing))
+        gr.HTML(missing_writer(app.install_command))
 
 
 def _common_fields(app: App, tab: str, *, new_tokens: int) -> dict[str, Any]:
-    """Return the fields of model, method and length, by the names of the app's arguments.
+    """Return the fields of model, method and length, by the names of the arguments of `App.generate` and `App.cite`.
 
     Args:
         app: What answers the page's requests.
         tab: With what the ids of the fields begin.
-        new_tokens: The most tokens to generate, at first.
+        new_tokens: The first value of the most tokens to generate.
     """
     default_method = DEFAULTS["completions"].methods[0]
     by_default = f"If empty: {describe(default_method).title} ({default_method})"
+    hint = f"{MODEL_HINT}, or a small one: {INSTALL_SMALL_MODEL}"
+    used = model_text(app.writer) if app.writer else ""
     return {
-        "model": _model_field(app, f"{tab}-model", "Language model"),
+        "model": _model_field(f"{tab}-model", "Language model", hint, used),
         "method": gr.Textbox(label="Method", info=by_default, elem_id=f"{tab}-method"),
         "new_tokens": gr.Slider(
             1, app.limits.new_tokens, new_tokens, step=1, label="Most tokens to generate", elem_id=f"{tab}-tokens"
@@ -260,33 +268,32 @@ def _common_fields(app: App, tab: str, *, new_tokens: int) -> dict[str, Any]:
     }
 
 
-def _choice(label: str, choices: list[Any], elem_id: str = "methods", **options: Any) -> gr.Dropdown:
+def _choice(label: str, choices: list[Any], element_id: str, **options: Any) -> gr.Dropdown:
     """Return a field of choices in which others may be typed."""
-    return gr.Dropdown(label=label, choices=choices, allow_custom_value=True, elem_id=elem_id, **options)
+    return gr.Dropdown(label=label, choices=choices, allow_custom_value=True, elem_id=element_id, **options)
 
 
-def _model_field(app: App, name: str, label: str) -> gr.Textbox:
-    """Return the field of a model with a label of `HINTS`."""
-    used, small = (app.model_name, "small sentiment model") if label == "Model" else (app.writer, "")
-    return gr.Textbox(label=label, info=HINTS[label], placeholder=model_text(used) if used else small, elem_id=name)
+def _model_field(element_id: str, label: str, hint: str, used_if_empty: str) -> gr.Textbox:
+    """Return a field for the name or folder of a model, which shows what is used if it is empty."""
+    return gr.Textbox(label=label, info=hint, placeholder=used_if_empty, elem_id=element_id)
 
 
 def _options() -> gr.Column:
-    """Return the container of rarely changed options: below the form, or below the result in a narrow window."""
+    """Return the container of rarely changed options, which page.css puts below the form or below the result."""
     return gr.Column(elem_classes="nxl-options")
 
 
-def _queue(app: App) -> Any:
-    """Return the event options of all tabs: one queue, without an API endpoint."""
+def _queue(app: App) -> dict[str, Any]:
+    """Return Gradio's options for the events of all tabs: one queue (`concurrency_id`), without an API endpoint."""
     return {"concurrency_id": "work", "concurrency_limit": app.limits.at_once, "api_visibility": "private"}
 
 
 def shown(work: Callable[[], Shown], title: str) -> str:
-    """Return the result of a function in a frame, or its error as a message; an unexpected one is logged as well."""
+    """Return the HTML of a function's result in a frame, or of its error; an unexpected error is logged as well."""
     try:
         return framed(work(), title)
     except NormXLogitError as error:
-        return message(type(error)(safe(str(error))))
+        return message(error)
     except Exception:
         LOG.exception("the app could not answer")
         return message(RuntimeError("the app could not answer; where it was started, its log has the details"))

@@ -11,8 +11,9 @@ from typing import Any
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
 from ..methods.defaults import ANSWER_METHODS
-from .explanations import App, Limits
+from .explanations import App
 from .frame import CSS, HEAD
+from .limits import Limits
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -26,10 +27,10 @@ HEADERS = {
 }
 """The headers of the page, whose content security policy allows no other address."""
 
-OFF = ("run_history", "show_error", "ssr_mode", "pwa", "mcp_server", "enable_monitoring")
-"""What Gradio can do beside the page."""
+TURNED_OFF = ("run_history", "show_error", "ssr_mode", "pwa", "mcp_server", "enable_monitoring")
+"""Arguments of `gradio.mount_gradio_app` for what Gradio can do beside the page."""
 
-OPEN = re.compile(
+ALLOWED_PATHS = re.compile(
     r"/$|/(assets|static|svelte|gradio_api/(queue|run|heartbeat))/"
     r"|/(config|theme\.css|favicon\.ico|manifest\.json|robots\.txt)$"
     r"|/gradio_api/(startup-events|theme\.css|app_id|info|cancel|reset)"
@@ -38,12 +39,13 @@ OPEN = re.compile(
 
 
 class Guard:
-    """Answers only for the page and its queue, asked under the server's own name, and adds the page's policy.
+    """An ASGI application in front of the app: it refuses all other requests, and adds `HEADERS` to the answers.
 
     Args:
         app: The ASGI application.
-        hosts: Names that a browser may know the server by; a page elsewhere that calls its own name this machine's
-            address is refused. None for a server that others reach, whose names are not known.
+        hosts: The names of the server that a request may have in its Host header. Others are refused, since a page
+            elsewhere can let its own name point to this machine's address (DNS rebinding). None allows every name, for
+            a server that others reach, whose names are not known.
     """
 
     def __init__(self, app: Any, hosts: Sequence[str] | None) -> None:
@@ -55,7 +57,8 @@ class Guard:
         from starlette.datastructures import Headers, MutableHeaders
         from starlette.responses import PlainTextResponse
 
-        async def send_with_policy(message: Any) -> None:
+        async def send_with_headers(message: Any) -> None:
+            """Send a message of the answer, the first one with the headers."""
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
@@ -64,10 +67,10 @@ class Guard:
             await self.app(scope, receive, send)
         elif self.hosts is not None and _host_name(Headers(scope=scope).get("host", "")) not in self.hosts:
             await PlainTextResponse("this server is reached under another name", 400)(scope, receive, send)
-        elif not OPEN.match(scope["path"]):
+        elif not ALLOWED_PATHS.match(scope["path"]):
             await PlainTextResponse("there is no such page", 404)(scope, receive, send)
         else:
-            await self.app(scope, receive, send_with_policy)
+            await self.app(scope, receive, send_with_headers)
 
 
 def _host_name(host: str) -> str:
@@ -113,7 +116,7 @@ def make(
         allowed_paths=[],
         blocked_paths=["/"],
         max_file_size=0,
-        **dict.fromkeys(OFF, False),
+        **dict.fromkeys(TURNED_OFF, False),
         theme=theme(),
         css=CSS,
         head=HEAD,
@@ -138,7 +141,7 @@ def address_of(listening: socket.socket) -> str:
 
 
 def serve(application: Any, listening: socket.socket) -> None:
-    """Serve the app until it is interrupted; who asks before it is up waits."""
+    """Serve the app until it is interrupted; requests that came since the socket listens are answered, too."""
     import uvicorn
 
     config = uvicorn.Config(application, log_level="warning", timeout_graceful_shutdown=1)

@@ -1,7 +1,7 @@
 """Tasks that compare the logits of several pairs of texts, such as multiple choice: which pair is chosen, and why."""
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from ..copies.clone import override_forward
 from ..copies.memory import enough_memory
+from ..copies.module_io import TensorInputs
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..inputs.batches import Batch
 from ..inputs.encoding import Encoding
@@ -21,9 +22,9 @@ from ..leave_out.removal import TextRemoval, Tokens, tokens_removed
 from ..leave_out.search import run_searches
 from ..model.batch_attempts import forward_passes
 from ..model.task_model import TaskModel
+from ..pipeline.attribute_pass import attribute_pass
 from ..pipeline.options import Options, Results
 from ..pipeline.progress import progress_bar
-from ..pipeline.texts import attribute_pass
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
 from ..results.targets import Prediction
@@ -42,13 +43,20 @@ class Alternatives(NamedTuple):
     pairs: list[tuple[str, str]]
 
 
+Questions = tuple[list[Alternatives], bool]
+"""The pairs to compare for each input, and whether a single input was given."""
+
+
 class Comparing(Task):
     """The base of tasks that compare several pairs of texts for one input.
 
+    The model reads each pair by itself, and its head has one or several outputs for a pair, of which one is the logit
+    of the pair.
+
     Attributes:
-        independent: Whether each pair is right or wrong by itself, and not one of them right.
-        output: The head's output that is a pair's logit.
-        subtracted: The output that is subtracted from it; None for none.
+        independent: Whether each pair is right or wrong by itself; False if one of them is right.
+        output: The index of the head's output that is a pair's logit.
+        subtracted: The index of the output that is subtracted from it; None for none.
     """
 
     independent: bool = False
@@ -56,20 +64,20 @@ class Comparing(Task):
     subtracted: int | None = None
 
     def check_input(self, model: TaskModel, needed: Needed) -> None:
-        """Refuse what needs one text for each answer; words can be left out of several as of one."""
+        """Refuse what needs one text for each answer; words can be left out of several texts as of one."""
         if needed != "words":
             raise UnsupportedModelError(
                 f"this needs one text for each answer, and {model.name} compares several: call the explainer on it"
             )
 
-    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+    def alternatives(self, inputs: Any) -> Questions:
         """Return the pairs to compare for each input, and whether a single input was given."""
         raise NotImplementedError
 
-    def values(self, logits: Tensor) -> Tensor:
-        """Return the logit of each pair, (C,), from the head's outputs, (C, outputs)."""
-        values = logits[:, self.output].float()
-        return values if self.subtracted is None else values - logits[:, self.subtracted].float()
+    def pair_logits(self, outputs: Tensor) -> Tensor:
+        """Return the logit of each pair, (C,), from the head's outputs for it, (C, outputs)."""
+        logits = outputs[:, self.output].float()
+        return logits if self.subtracted is None else logits - outputs[:, self.subtracted].float()
 
     def explain(self, model: TaskModel, inputs: Any, options: Options) -> Results:
         """Explain which of several texts a model chooses."""
@@ -91,12 +99,13 @@ class Comparing(Task):
         names = question.names
         encodings = model.encoder(list(question.pairs), long_text=options.long_text)
         runs = forward_passes(model, encodings, layers=options.layers is not None)
-        values = self.values(torch.stack([run.logits[0] for run in runs]))  # (C,)
-        index = _explained_pair(names, values, options.target, options.contrast)
+        logits = self.pair_logits(torch.stack([run.logits[0] for run in runs]))  # (C,)
+        index = _explained_pair(names, logits, options.target, options.contrast)
+        # To the method, the head's outputs are the targets; to the caller, the pairs are.
         options_of_pair = replace(options, target=self.output, contrast=self.subtracted, token_predictions=False)
         (result,) = attribute_pass(model, runs[index], options_of_pair)
-        prediction: Any = self._answer(names, values, int(values.argmax())).prediction
         target = result.target._replace(kind="label", name=names[index], id=index, position=None)
+        prediction: Any = self._answer(names, logits, int(logits.argmax())).prediction
         result = replace(result, predictions=(prediction,), targets=(target,))
         if options.verify is None:
             return result
@@ -105,22 +114,25 @@ class Comparing(Task):
         (verified,) = run_searches([result], [removable_for_task(model, result, options.verify)], answers)
         return verified
 
-    def _answer(self, names: Sequence[str], values: Tensor, index: int) -> Answer:
+    def _answer(self, names: Sequence[str], logits: Tensor, index: int) -> Answer:
         """Return the answer among all pairs, with the probability of one of them.
 
         Where pairs do not exclude each other, the answer is that of the one: whether its probability reaches a half.
 
         Args:
             names: The names of the C pairs.
-            values: Their logits, (C,).
+            logits: Their logits, (C,).
             index: The explained pair.
         """
-        probabilities = values.sigmoid() if self.independent else values.softmax(-1)  # (C,)
-        probability = float(probabilities[index])
-        answered = index if self.independent else int(values.argmax())
-        outcome = probability >= HOLDS if self.independent else answered
-        prediction = Prediction(names[answered], answered, float(values[answered]), float(probabilities[answered]))
-        return Answer(prediction, probability, outcome)
+        if self.independent:
+            probabilities = logits.sigmoid()  # (C,)
+            answered = index
+            outcome: Hashable = float(probabilities[index]) >= HOLDS
+        else:
+            probabilities = logits.softmax(-1)  # (C,)
+            answered = outcome = int(logits.argmax())
+        prediction = Prediction(names[answered], answered, float(logits[answered]), float(probabilities[answered]))
+        return Answer(prediction, value=float(probabilities[index]), outcome=outcome)
 
     def _answers_without(
         self, model: TaskModel, names: Sequence[str], encodings: Sequence[Encoding], index: int, progress: Progress
@@ -137,18 +149,21 @@ class Comparing(Task):
             progress: Shows how many pairs have been read.
         """
 
-        def read(inputs: list[Encoding], _: object) -> Iterable[Tensor]:
+        def head_outputs(inputs: list[Encoding], _: object) -> Iterable[Tensor]:
+            """Return the head's outputs, (outputs,), for each of some shortened pairs; their removals do not count."""
             return model.run(model.batch(inputs)).logits
 
         without_tokens = tokens_removed(model, encodings, masked=False)
-        logits_without = Outcomes(in_batches(model, without_tokens, read), progress)  # each removal is read once
+        # A table of the head's outputs by removal: each removal from a pair is read once.
+        outputs_without = Outcomes(in_batches(model, without_tokens, head_outputs), progress)
         spans = [_spans_in_first(encoding) for encoding in encodings]
 
         def answers(removals: list[TextRemoval]) -> list[Answer]:
-            from_pairs = [_removals_of_pairs(spans, index, removal.tokens) for removal in removals]
-            logits_without(chain.from_iterable(from_pairs))  # reads all in the same batches
-            logits = [torch.stack(logits_without(of_pairs)) for of_pairs in from_pairs]  # (C, outputs) each
-            return [self._answer(names, self.values(logits_of_pairs), index) for logits_of_pairs in logits]
+            """Return the answer after each of some removals from the explained pair."""
+            removals_of_pairs = [_removals_of_pairs(spans, index, removal.tokens) for removal in removals]  # C each
+            outputs_without(chain.from_iterable(removals_of_pairs))  # all in the same batches; now they are known
+            outputs = [torch.stack(outputs_without(of_pairs)) for of_pairs in removals_of_pairs]  # (C, outputs) each
+            return [self._answer(names, self.pair_logits(of_pairs), index) for of_pairs in outputs]
 
         return answers
 
@@ -202,10 +217,10 @@ def _removals_of_pairs(spans: Sequence[Sequence[Span | None]], index: int, token
 def _spans_in_first(encoding: Encoding) -> list[Span | None]:
     """Return the characters of each token of a pair in the first text; None for a token that is not of the first text.
 
-    Where a tokenizer gives no characters, the place of the token stands for them.
+    Where a tokenizer gives no characters, the index of the token stands for them.
     """
-    spans = encoding.offsets or [(place, place + 1) for place in range(len(encoding))]
-    return [span if text == 0 else None for span, text in zip(spans, encoding.sequence_ids, strict=True)]
+    spans = encoding.offsets or [(token, token + 1) for token in range(len(encoding))]
+    return [span if sequence == 0 else None for span, sequence in zip(spans, encoding.sequence_ids, strict=True)]
 
 
 class MultipleChoice(Comparing):
@@ -217,16 +232,20 @@ class MultipleChoice(Comparing):
     outputs = Outputs(("choice",))
 
     def adapt(self, module: nn.Module) -> bool:
-        """Make a copy read every row as a question with one choice, which could change its answer."""
+        """Make a copy read every row as a question with one choice.
+
+        Returns:
+            True: an adapted copy could answer otherwise, so it is compared with the caller's model.
+        """
         override_forward(module, lambda original, **inputs: original(**_with_choice_axis(inputs)))
         super().adapt(module)
         return True
 
-    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: TensorInputs, batch: Batch, device: torch.device) -> TensorInputs:
         """Return the inputs of one text as one choice, (B, 1, T)."""
         return _with_choice_axis(inputs)
 
-    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+    def alternatives(self, inputs: Any) -> Questions:
         """Return the pairs (prompt, choice) of each question."""
         single = isinstance(inputs, str | tuple) or not isinstance(inputs, Iterable)
         questions = [inputs] if single else inputs
@@ -235,14 +254,19 @@ class MultipleChoice(Comparing):
 
 def _question(question: Any, number: int) -> Alternatives:
     """Return the pairs of a prompt with its choices; `number` is that of the input, for errors."""
-    error = InputError(f"input {number} must be (prompt, [choices]) with two choices or more")
-    if not isinstance(question, tuple) or len(question) != 2:
-        raise error
+    if not _is_question(question):
+        raise InputError(f"input {number} must be (prompt, [choices]) with two choices or more")
     prompt, choices = question
-    is_list = isinstance(choices, Sequence) and not isinstance(choices, str)
-    if not isinstance(prompt, str) or not is_list or len(choices) < 2:
-        raise error
     return Alternatives(choices, [(prompt, choice) for choice in choices])
+
+
+def _is_question(item: Any) -> bool:
+    """Return whether an input is a tuple of a prompt and two choices or more."""
+    if not isinstance(item, tuple) or len(item) != 2:
+        return False
+    prompt, choices = item
+    is_list = isinstance(choices, Sequence) and not isinstance(choices, str)
+    return isinstance(prompt, str) and is_list and len(choices) >= 2
 
 
 def _with_choice_axis(inputs: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ..inputs.label_names import label_names
 from ..inputs.texts import read_texts
 from ..tasks.base import summary
 from ..tasks.classification import Classification
-from .comparing import Alternatives, Comparing
+from .comparing import Alternatives, Comparing, Questions
 
 TEMPLATE = "This example is {}."
 """The default of transformers' pipeline."""
@@ -26,8 +26,9 @@ class ZeroShot(Comparing):
     Args:
         classifier: The model's own task: it classifies a pair by whether the text entails the hypothesis.
         labels: The labels with their hypotheses.
-        entailment: The index of the classifier's output for it.
-        contradiction: That of the output for it, if labels are independent of each other; None if one of them is right.
+        entailment: The index of the classifier's output for entailment.
+        contradiction: The index of its output for contradiction, if each label is right or wrong by itself; None if
+            one of them is right.
     """
 
     name = Classification.name
@@ -39,17 +40,18 @@ class ZeroShot(Comparing):
         self.classifier = classifier
         self.labels = labels
         self.outputs = classifier.outputs
-        self.output, self.subtracted = entailment, contradiction
+        self.output = entailment
+        self.subtracted = contradiction
         self.independent = contradiction is not None
 
     def __repr__(self) -> str:
         return summary("zero-shot-classification", list(self.labels))
 
     def adapt(self, module: nn.Module) -> bool:
-        """Adapt the model like a classifier of pairs."""
+        """Make a copy callable as that of the classifier of pairs; see `Task.adapt`."""
         return self.classifier.adapt(module)
 
-    def alternatives(self, inputs: Any) -> tuple[list[Alternatives], bool]:
+    def alternatives(self, inputs: Any) -> Questions:
         """Return the pairs of each text with all hypotheses."""
         texts, single = read_texts(inputs)
         if any(isinstance(text, tuple) for text in texts):
@@ -63,11 +65,14 @@ class ZeroShot(Comparing):
 
 
 def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[Classification], ZeroShot]:
-    """Return what makes the task of a zero-shot pipeline from its classifier.
+    """Return a function that makes the task of a zero-shot pipeline from the task of its classifier.
 
     Args:
         pipeline: A zero-shot-classification pipeline of transformers.
-        labels: The candidate labels; by default those that the pipeline was made with.
+        labels: The candidate labels; None for those that the pipeline was made with.
+
+    Raises:
+        InputError: If there are no labels, or two are the same, or the template has no place for a label.
     """
     settings = {**pipeline._preprocess_params, **pipeline._postprocess_params}
     names = label_names(settings.get("candidate_labels") if labels is None else labels)
@@ -80,10 +85,10 @@ def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[C
         raise InputError("the candidate labels must be different from each other")
     template = settings.get("hypothesis_template", TEMPLATE)
     try:
-        has_place = template.format(names[0]) != template
+        has_label = template.format(names[0]) != template
     except (IndexError, KeyError, ValueError):
-        has_place = False
-    if not has_place:
+        has_label = False
+    if not has_label:
         raise InputError(f"the pipeline's hypothesis_template {template!r} must hold {{}} once, for the label")
     # As transformers' pipeline takes them: entailment is -1, the last output, where no output is named so, and
     # contradiction the first output, or the last one if entailment is the first.

@@ -4,13 +4,10 @@ import os
 import shutil
 import sys
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-from typer.core import TyperCommand
 
 from ..errors import DataError, InputError
 from ..results.storage.files import json_text, replacing, write_text
@@ -22,45 +19,8 @@ if TYPE_CHECKING:
     from ..render.blocks import Block
     from ..tasks.targets import Layers
 
-
-class OnceEach(TyperCommand):
-    """A command whose options of one value are given once: of two values the second would replace the first unseen.
-
-    Its help shows the options without a `rich_help_panel` first, and the others under their panels' names.
-    """
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings | {"rich_markup_mode": None})
-        self.short_help = (self.help or "").partition("\n\n")[0]  # in a list of commands the sentence is not cut
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the arguments of a command line; refuse an option of one value that is given twice."""
-        # The third of what click's parser returns has a parameter for each time that it is given.
-        _, _, given_parameters = self.make_parser(ctx).parse_args(args=list(args))
-        for option, count in Counter(given_parameters).items():
-            if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
-                raise InputError(f"{option.opts[0]} is given {count} times, and takes one value")
-        return super().parse_args(ctx, args)
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, the common options, then each panel of further options."""
-        lines: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
-        for parameter in self.get_params(ctx):
-            line = parameter.get_help_record(ctx)
-            if line is None:  # a hidden parameter
-                continue
-            panel = getattr(parameter, "rich_help_panel", None) or "Options"
-            if parameter.param_type_name == "argument":  # Typer adds the Python type to the name
-                panel, line = "Arguments", (parameter.metavar or parameter.name.upper(), line[1])
-            lines.setdefault(panel, []).append(line)
-        for heading, lines_of_section in lines.items():
-            if lines_of_section:
-                with formatter.section(heading):
-                    formatter.write_dl(lines_of_section)
-
-
 WIDEST = 110
-"""Most columns of a list, as wider ones are hard to read."""
+"""Most characters of a line of a list, as wider ones are hard to read."""
 
 Format = Literal["terminal", "json", "html", "csv"]
 """The values of `--format`."""
@@ -101,12 +61,12 @@ def lines_of(*tables: "Table", narrowest: int = 0) -> str:
 
     Args:
         *tables: The tables.
-        narrowest: The least columns of the lines, also where the terminal has fewer.
+        narrowest: The least width in characters, also where the terminal is narrower.
     """
     from rich.console import Console
 
-    columns = max(narrowest, shutil.get_terminal_size((80, 24)).columns)
-    console = Console(width=min(WIDEST, columns), highlight=False, markup=False)
+    width = max(narrowest, shutil.get_terminal_size((80, 24)).columns)
+    console = Console(width=min(WIDEST, width), highlight=False, markup=False)
     with console.capture() as capture:
         console.print(*tables)
     # Rich pads lines with blanks.
@@ -122,14 +82,14 @@ def deliver_result(
 ) -> None:
     """Write a result, or several, in a format, to a file or to standard output.
 
-    A file that is opened later, such as a page, leaves the result on standard output too.
+    If the file is a page or a figure, which a terminal does not show, the result is also drawn on standard output.
 
     Args:
         result: A result, or a collection of them.
         kind: The format.
         output: The file; None for standard output.
-        drawings: Lists of blocks for a terminal; by default one for each result.
-        page: The result as HTML; by default its own.
+        drawings: What a terminal shows of each result, a list of blocks; None for what `cards.drawings` makes of them.
+        page: The page of HTML; None for the result's own.
 
     Raises:
         InputError: If the result has no figure, and that is the format.
@@ -250,7 +210,8 @@ def quiet() -> Iterator[None]:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")  # else tokenizers warn when the process forks
     from transformers.utils import logging
 
-    verbosity, shows_bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity = logging.get_verbosity()
+    shows_bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
@@ -267,8 +228,8 @@ def quiet() -> Iterator[None]:
 
 @contextmanager
 def status(text: str) -> Iterator[None]:
-    """Show a text, which says what is done, while the block runs."""
+    """Show a text, which says what is done, while the block runs, if that takes longer than a second."""
     from ..pipeline.progress import progress_bar
 
-    with progress_bar(1, None, text):
+    with progress_bar(1, show=None, description=text):
         yield

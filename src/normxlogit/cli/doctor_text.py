@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from .doctor import Installation, Outcome
-    from .self_test import SelfTest
 
 NARROWEST = 80
 """The width in which no requirement or command is cut, as people copy them."""
@@ -22,10 +21,22 @@ def of_installation(installation: "Installation") -> str:
 
 
 def of_self_test(outcome: "Outcome") -> str:
-    """Return what the self-test measured, or why it did not end."""
-    if outcome.measured is None:
+    """Return what the self-test explained and its two comparisons, or why it did not end."""
+    test = outcome.measured
+    if test is None:
         return f"self-test: {outcome.error}\n{outcome.details}"
-    return _measured(outcome.measured)
+    words = " ".join(f"{word} {score:.3f}" for word, score in test.words)
+    lines = [
+        f"self-test: {test.text!r} is {test.label} ({test.probability:.4f})",
+        f"  {test.method}, on {test.device} in {test.dtype}",
+        fill(words, 78, initial_indent="  ", subsequent_indent="  "),
+        f"  scores {test.scores:.7f} + sink {test.sink:.7f} + bias {test.bias:.7f} = {test.total:.7f}",
+        f"  logit of the model {test.logit:.7f}: differs by {abs(test.total - test.logit):.1e}, "
+        f"at most {test.tolerance:.1e} is rounding",
+        f"  saved and loaded: {'the same result' if test.round_trip else 'ANOTHER RESULT'}",
+        f"  {'passed' if test.passed else 'FAILED'} in {test.seconds:.1f} s",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def _required_packages(installation: "Installation") -> str:
@@ -52,22 +63,6 @@ def _abilities(installation: "Installation") -> str:
         command = f"pip install 'normxlogit[{extra}]'" if missing else ""
         table.add_row(ABILITIES[extra], "\n".join(missing) or "nothing", command)
     return lines_of(table, narrowest=NARROWEST)
-
-
-def _measured(test: "SelfTest") -> str:
-    """Return the explanation of the self-test and its two comparisons."""
-    words = " ".join(f"{word} {score:.3f}" for word, score in test.words)
-    lines = [
-        f"self-test: {test.text!r} is {test.label} ({test.probability:.4f})",
-        f"  {test.method}, on {test.device} in {test.dtype}",
-        fill(words, 78, initial_indent="  ", subsequent_indent="  "),
-        f"  scores {test.scores:.7f} + sink {test.sink:.7f} + bias {test.bias:.7f} = {test.total:.7f}",
-        f"  logit of the model {test.logit:.7f}: differs by {abs(test.total - test.logit):.1e}, "
-        f"at most {test.tolerance:.1e} is rounding",
-        f"  saved and loaded: {'the same result' if test.round_trip else 'ANOTHER RESULT'}",
-        f"  {'passed' if test.passed else 'FAILED'} in {test.seconds:.1f} s",
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _table(*headings: str) -> "Table":

@@ -132,14 +132,14 @@ def methods() -> None:
 
 def _verified_by_default(kind: str, method_names: list[str], texts: list[str]) -> str | None:
     """Return the value of --verify if it is not given: some words where few texts are drawn by one method."""
-    is_drawn = kind not in TABLES and len(method_names) <= 1 and len(texts) <= MOST_VERIFIED_TEXTS
-    return VERIFIED_WORDS if is_drawn else None
+    is_for_people = kind not in TABLES and len(method_names) <= 1 and len(texts) <= MOST_VERIFIED_TEXTS
+    return VERIFIED_WORDS if is_for_people else None
 
 
 def _explained(
     explainer: "Explainer", texts: list[str], pair: str | None, methods: "list[Method]", keywords: dict[str, Any]
 ) -> "Attributions[Any]":
-    """Return the results of each text by all methods, one text after the other.
+    """Return the results of each text by all methods: all of the first text, then all of the second.
 
     Args:
         explainer: The model.

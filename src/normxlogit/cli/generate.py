@@ -90,14 +90,15 @@ def generate(
         from ..tasks.targets import typed_targets
 
         explainer = loading.load(model)
-        if target is None:
+        if target is None:  # then a contrast is another answer, and not a token
             keywords["contrast"] = contrast or None
         else:
             keywords |= typed_targets(explainer.task_model.task, [target], contrast)
         if completion is None:
             with status(f"generating, and explaining each {parts or 'token'}"):
                 result = explainer.generate(request, max_new_tokens=max_new_tokens, method=method, **keywords)
-            if isinstance(request, str) and has_chat_template(explainer.task_model.reader):
+            is_plain_prompt = isinstance(request, str)
+            if is_plain_prompt and has_chat_template(explainer.task_model.reader):
                 result = _with_note_on_chats(result)
         else:
             result = explainer.explain_completion(request, completion, method=method, **keywords)
@@ -127,6 +128,6 @@ def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool
 
 
 def _with_note_on_chats(result: "Attribution") -> "Attribution":
-    """Return a result with a note where the model generated nothing but special tokens, such as the end."""
-    generated_are_special = result.special_tokens_mask[result.prompt_tokens or 0 :]
-    return replace(result, notes=(*result.notes, ENDED)) if all(generated_are_special) else result
+    """Return a result with a note if the model generated nothing but special tokens, such as the end of a text."""
+    special_tokens_mask = result.special_tokens_mask[result.prompt_tokens or 0 :]  # of the generated tokens
+    return replace(result, notes=(*result.notes, ENDED)) if all(special_tokens_mask) else result

@@ -65,7 +65,7 @@ def install_command(package: Package) -> str:
 
 
 def _requirements() -> list[Requirement]:
-    """Return all requirements of the metadata, those of extras among them."""
+    """Return all requirements of the installed library, those of extras among them; none if it is not installed."""
     try:
         return [Requirement(line) for line in requires("normxlogit") or ()]
     except PackageNotFoundError:
@@ -73,7 +73,7 @@ def _requirements() -> list[Requirement]:
 
 
 def _applies(requirement: Requirement, extra: str = "") -> bool:
-    """Return whether this machine needs a requirement, with an extra or without any."""
+    """Return whether a requirement is one of an extra, or of none, on this machine, as its marker says."""
     return requirement.marker is None or requirement.marker.evaluate({"extra": extra})
 
 

@@ -30,18 +30,19 @@ def check_method(value: Any) -> Any:
         value: A method with its settings, a list of them, or None.
 
     Returns:
-        The value, with the names of other packages replaced by those here; a line on standard error says which.
+        The value; a name that another package has for a method is replaced by the name here, and a line on standard
+        error says so.
 
     Raises:
         MethodError: If a method does not exist.
     """
     if value is None:
         return None
-    return _method_here(value) if isinstance(value, str) else list(map(_method_here, value))
+    return _checked_method(value) if isinstance(value, str) else list(map(_checked_method, value))
 
 
-def _method_here(method: str) -> str:
-    """Return a method with its settings, by its name in this library, after checking that it exists."""
+def _checked_method(method: str) -> str:
+    """Return a method with its settings, under its name in this library, after checking that it exists."""
     from ..methods.registry import describe, spec_here
 
     spec = spec_here(method, lambda line: sys.stderr.write(f"note: {one_line(line)}\n"))
@@ -174,18 +175,19 @@ LOADING = Loading()
 
 
 def loads_models(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options of the groups that a command takes as one argument each, such as `loading` of `Loading`.
+    """Give a command the options of loading a model, of which it takes all as one argument, `loading`.
 
-    A group is a named tuple whose fields are annotated as options, and which is the default of its argument.
+    Typer makes an option of each parameter of a function. So a parameter whose default is a named tuple, such as
+    `LOADING`, is replaced by parameters for the fields of that tuple, which are annotated as options.
 
     Args:
-        command: A command.
+        command: A command; it may have several such parameters.
 
     Returns:
-        The command as Typer reads it, with an argument for each option in the place of those for groups.
+        The command as Typer reads it.
     """
     signature = inspect.signature(command)
-    groups: dict[str, Any] = {}  # the classes, by the arguments of the command
+    groups: dict[str, Any] = {}  # the classes of named tuples, by the parameters that they replace
     parameters: list[inspect.Parameter] = []
     for name, parameter in signature.parameters.items():
         if hasattr(parameter.default, "_make"):  # as named tuples have
@@ -197,7 +199,7 @@ def loads_models(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def with_options(**arguments: Any) -> None:
-        """Run the command with the options of each group as one argument."""
+        """Run the command with the options of each group as one named tuple."""
         for name, group in groups.items():
             arguments[name] = group._make(arguments.pop(option) for option in group._fields)
         command(**arguments)

@@ -1,15 +1,16 @@
 """The program of the command line: the core's commands and those of extensions."""
 
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
-from ..errors import ExtensionError, NormXLogitError, reason_of
+from ..errors import ExtensionError, InputError, NormXLogitError, reason_of
 from ..extending import import_or_warn, references
 from ..results.units.characters import one_line
-from .console import OnceEach
 from .doctor import doctor
 from .explain import explain, methods
 from .generate import generate
@@ -23,6 +24,45 @@ app: typer.Typer = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # rich is slow to import, and its panels cut names where lines are narrow
 )
+
+
+class OnceEach(TyperCommand):
+    """A command that refuses an option of one value that is given twice; click would take the second value unseen.
+
+    Its help is plain text: first the options without a `rich_help_panel`, then the others under their panels' names.
+    """
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings | {"rich_markup_mode": None})
+        # A list of commands shows the whole first paragraph; click would cut it.
+        self.short_help = (self.help or "").partition("\n\n")[0]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments of a command line; refuse an option of one value that is given twice."""
+        # Click's parser returns the values, the other words, and a parameter for each time that it is given.
+        _, _, given_parameters = self.make_parser(ctx).parse_args(args=list(args))
+        for option, count in Counter(given_parameters).items():
+            if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
+                raise InputError(f"{option.opts[0]} is given {count} times, and takes one value")
+        return super().parse_args(ctx, args)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, the common options, then each panel of further options."""
+        sections: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}  # pairs of spelling and help
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is None:  # a hidden parameter
+                continue
+            spelling, help_text = record
+            section = getattr(parameter, "rich_help_panel", None) or "Options"
+            if parameter.param_type_name == "argument":
+                section = "Arguments"
+                spelling = parameter.metavar or parameter.name.upper()  # without the Python type that Typer adds
+            sections.setdefault(section, []).append((spelling, help_text))
+        for heading, records in sections.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -27,7 +27,7 @@ class SelfTest:
         label: The label that the model predicts.
         probability: Its probability.
         words: The words of the text with their scores.
-        scores: The sum of all scores, also of special tokens.
+        scores: The sum of all scores, those of special tokens included.
         sink: What attention sinks contribute; 0 without sinks.
         bias: What the model's constants contribute.
         logit: The logit of the label, by a call of the model without the library.
@@ -58,7 +58,7 @@ class SelfTest:
 
     @property
     def passed(self) -> bool:
-        """Whether they do, within rounding, and the result was loaded as it was saved."""
+        """Whether the total is the logit within rounding, and the result was loaded as it was saved."""
         return abs(self.total - self.logit) <= self.tolerance and self.round_trip
 
 

@@ -13,7 +13,10 @@ from ..results.units.media import Medium
 MEDIA: Mapping[str, type[Medium]] = registered("media")
 
 PLACES = {"first": Index, "grid": tuple[Index, ...], "places": FloatArray}
-"""The types of columns of pictures and sounds: where the parts are that have scores."""
+"""The types of further columns of pictures and sounds, which are fields of `Medium`: where its parts are.
+
+`first` is the index of its first unit, `grid` the shape in which the parts lie, `places` where each is.
+"""
 
 CORPUS: Mapping[str, Mapping[str, Any]] = {
     "text": column_types(COMMON, TEXT) | {"words": Strings, "word_scores": FloatArray},
@@ -25,13 +28,18 @@ CORPUS: Mapping[str, Mapping[str, Any]] = {
 
 
 def corpus_row(result: Record, kind: str) -> dict[str, Any]:
-    """Return a result as a row of a corpus of its kind, without `row` and `id`."""
+    """Return a result as a row of a corpus, without `row` and `id`.
+
+    Args:
+        result: A result.
+        kind: The kind of the results, a key of `CORPUS`.
+    """
     if kind not in MEDIA:
         return result_row(result, CORPUS[kind])
     a = result.scored
     small = replace(a, media=tuple(replace(medium, **medium.for_drawings) for medium in a.media))
     row = result_row(small, CORPUS[kind])
-    if a.media:  # an input is one picture or sound; it is none where its parts have no place
+    if a.media:  # the picture or sound that is the input; () if it is not known where its parts are
         medium = a.media[0]
         row |= {"first": medium.first, "grid": medium.shape, "places": medium.places.ravel()}
     return row

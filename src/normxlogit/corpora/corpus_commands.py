@@ -13,7 +13,7 @@ from ..cli import options
 from ..cli.console import deliver_result, format_for, layers_of, quiet, status, write
 from ..errors import InputError
 from ..long_runs.console import GoldLabelsOption
-from ..long_runs.tables import Format
+from ..long_runs.table_files import Format
 from ..results.units.characters import one_line
 from ..results.units.kinds import PartKind, SourceKind
 
@@ -149,6 +149,7 @@ def attribute(
 
     Example: normxlogit attribute reviews.parquet --output out/
     """
+    # `locals()` has the values of all options by the names of the arguments.
     arguments = locals() | {"layers": layers_of(layers), "verify": options.verified_units(verify)}
     options.check_targets(target, all_labels)
     with quiet():
@@ -158,17 +159,17 @@ def attribute(
         from .run import attribute as run
 
         cluster = _cluster(engine, num_workers, num_gpus_per_worker, ray_address)
-        kind, job_settings = _job_and_settings(job, arguments)
+        job_class, job_settings = _job_and_settings(job, arguments)
         limit_cached_kernels()
         if cluster is not None and loading.device == options.AUTO:
             loading = loading._replace(device="cpu")  # workers bring their model to a GPU of their own
         explainer = loading.load(model, batch_tokens=batch_tokens)
-        if kind is Predictions:
+        if job_class is Predictions:
             job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
         shared = ("id_column", "keep_text", "input_format", "shard_rows", "max_errors", "engine", "method")
         settings = {name: arguments[name] for name in shared} | {"keep": keep or (), "cluster": cluster}
         try:
-            finished = run(explainer, inputs, output, kind(**job_settings), **settings, progress=True)
+            finished = run(explainer, inputs, output, job_class(**job_settings), **settings, progress=True)
         except KeyboardInterrupt:
             sys.stderr.write(f"stopped; the same command resumes {output}\n")
             raise typer.Exit(130) from None
@@ -187,10 +188,17 @@ def _cluster(engine: str, workers: int, gpus: float, address: str | None) -> "Cl
 
 
 def _job_and_settings(job: str, arguments: Mapping[str, Any]) -> tuple[type["Job"], dict[str, Any]]:
-    """Return the class of a job, and its settings among the arguments of the command; refuse those of other jobs."""
+    """Return the class of a job, and its settings among the arguments of the command; refuse those of other jobs.
+
+    A target and a contrast are given as they are typed; the caller replaces them when it knows the model's labels.
+
+    Args:
+        job: The value of `--job`.
+        arguments: The arguments of the command by their names; None for those that are not given.
+    """
     from .jobs import JOBS, fields_of
 
-    kind = next(each for each in JOBS if each.__name__.lower() == job)
+    job_class = next(candidate for candidate in JOBS if candidate.__name__.lower() == job)
     job_arguments = {
         **arguments,
         "target": arguments["target"] or arguments["all_labels"] or None,
@@ -199,23 +207,23 @@ def _job_and_settings(job: str, arguments: Mapping[str, Any]) -> tuple[type["Job
     names = dict.fromkeys(chain.from_iterable(map(fields_of, JOBS)))
     settings = {name: job_arguments[name] for name in names if job_arguments.get(name) is not None}
     settings |= _columns(arguments["column"] or ())
-    _check_settings(kind, settings)
-    return kind, settings
+    _check_settings(job_class, settings)
+    return job_class, settings
 
 
-def _check_settings(kind: type["Job"], settings: Mapping[str, Any]) -> None:
+def _check_settings(job_class: type["Job"], settings: Mapping[str, Any]) -> None:
     """Refuse settings that are of other jobs, or of none."""
     from .jobs import JOBS, fields_of
 
     for name in settings:
-        if name not in fields_of(kind):
+        if name not in fields_of(job_class):
             jobs = [f"--job {job.__name__.lower()}" for job in JOBS if name in fields_of(job)]
             owners = " or ".join(jobs) or "no job"
-            raise InputError(f"{_option_of(name)} is for {owners}, not for {kind.__name__.lower()}")
+            raise InputError(f"{_option_of(name)} is for {owners}, not for {job_class.__name__.lower()}")
 
 
 def _report(output: str, finished: "Progress", job_settings: Mapping[str, Any]) -> str:
-    """Return the line that says what a run has written."""
+    """Return the line that says what a run has written, and which column of texts it chose if the caller named none."""
     from .folder import Folder
 
     line = f"{output}: {finished.rows:,} rows"
@@ -283,7 +291,7 @@ def summarize(
             verify=verify,
             explainer=explainer,
         )
-    blocks: list[Block] = []
+    blocks: list[Block] = []  # what a terminal shows
     for card in summary_cards(summary):
         if card.heading:
             blocks.append(Paragraph(card.heading, heading=True))
@@ -292,7 +300,7 @@ def summarize(
 
 
 def _explainer_of_run(folder: str, model: str | None, loading: options.Loading) -> "Explainer":
-    """Return the explainer of the model that a run was made by, or of the one that is named."""
+    """Return the explainer of the model that is named, by default of the one that the run was made by."""
     from .folder import Folder
 
     manifest = Folder(folder).read_manifest()
@@ -302,7 +310,7 @@ def _explainer_of_run(folder: str, model: str | None, loading: options.Loading) 
 
 
 def _columns(pairs: Sequence[str]) -> dict[str, Any]:
-    """Return the settings of jobs that name columns, from "ROLE=NAME"."""
+    """Return the settings of jobs that name columns, such as `text_column`, from pairs "ROLE=NAME"."""
     settings: dict[str, Any] = {}
     for pair in pairs:
         role, equals, name = pair.partition("=")
@@ -315,6 +323,7 @@ def _columns(pairs: Sequence[str]) -> dict[str, Any]:
 
 
 def _option_of(setting: str) -> str:
-    """Return the option of the command line for a setting of a job."""
+    """Return the option of the command line for a setting of a job, such as `--column text=...` for `text_column`."""
     role = setting.removesuffix("_column")
-    return f"--{setting.replace('_', '-')}" if role == setting else f"--column {role}=..."
+    names_column = role != setting
+    return f"--column {role}=..." if names_column else f"--{setting.replace('_', '-')}"

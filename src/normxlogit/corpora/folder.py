@@ -45,7 +45,7 @@ class Manifest:
     """The model, input and settings that a folder was made with."""
 
     input: tuple[str, ...]  # the names of what is read; the shards' digests tell whether the rows are the same
-    model: str
+    model: str  # its name
     identity: Identity  # the identity of the model
     settings: Mapping[str, Any]  # the settings, by the names that a user knows
     shards: Index = 0  # how many shards the input makes; 0 until it is read to its end
@@ -58,7 +58,15 @@ class Manifest:
         return hashlib.blake2b(state.encode(), digest_size=12).hexdigest()
 
     def refuse_changes(self, now: "Manifest", folder: str) -> None:
-        """Refuse to resume with another model, input or settings."""
+        """Refuse to resume a run with another model, input or settings.
+
+        Args:
+            now: The manifest of the call that resumes.
+            folder: The folder, for the error.
+
+        Raises:
+            DataError: If something differs that results depend on.
+        """
         changes = []
         if self.model != now.model:
             changes.append(f"by model {self.model!r}, not {now.model!r}")
@@ -77,10 +85,10 @@ class Manifest:
 
 
 class _ShardFile(NamedTuple):
-    """What the file of a shard says of itself."""
+    """What the file of a shard with results says of itself."""
 
     shard: WrittenShard
-    columns: Sequence[str]
+    columns: Sequence[str]  # the names of its columns
 
 
 class Folder:
@@ -105,8 +113,9 @@ class Folder:
         if not isinstance(place, str | Path) or not str(place).strip():
             raise DataError(f"{place!r} is not a folder or URL")
         self.location = str(place)
-        has_surrogates = any("\ud800" <= character <= "\udfff" for character in self.location)  # bytes, not UTF-8
-        if has_surrogates:  # which Arrow cannot open
+        # In names of files Python writes bytes that are not UTF-8 as surrogates, which Arrow cannot open.
+        has_surrogates = any("\ud800" <= character <= "\udfff" for character in self.location)
+        if has_surrogates:
             raise DataError(f"the name of {self.location!r} is not UTF-8; give another --output")
         try:
             self.system, self.path = fsspec.core.url_to_fs(self.location)
@@ -155,7 +164,13 @@ class Folder:
         self._write(json_text(state).encode("utf-8", errors="replace"), self._at(MANIFEST))
 
     def write_shard(self, written: WrittenShard, results: Any, errors: Any) -> None:
-        """Write a shard, its errors first, so that an existing shard is complete."""
+        """Write a shard, the file of its errors first, so that the errors of an existing shard are complete.
+
+        Args:
+            written: What is said of the shard.
+            results: The rows with results, an Arrow table.
+            errors: The rows without, an Arrow table.
+        """
         with self._writing():
             if len(errors):
                 self._write(_parquet(errors), self._file(ERRORS, written.shard))
@@ -187,6 +202,7 @@ class Folder:
             self.system.pipe_file(path, content)  # an object store writes atomically
 
     def _remove(self, path: str) -> None:
+        """Remove a file if it is there."""
         if self.system.exists(path):
             self.system.rm(path)
 
@@ -227,10 +243,15 @@ class Folder:
         return {index: file.shard for index, file in files.items()}
 
     def _shard_files(self, manifest: Manifest, *, refuse_broken: bool) -> dict[int, "_ShardFile"]:
-        """Return what the files of the shards say of themselves, in the order of the shards."""
+        """Return what the files of the shards say of themselves, by the numbers of the shards, in their order.
+
+        Args:
+            manifest: The manifest of the run; files of other runs are left out.
+            refuse_broken: Whether a file that cannot be read is an error; otherwise it is left out.
+        """
 
         def described(path: str) -> _ShardFile | None:
-            """Return what a file says of itself; None if it is broken, and broken ones are not refused."""
+            """Return what a file says of itself; None if it is left out."""
             try:
                 return self._shard_file(path, manifest.digest)
             except DataError:
@@ -262,7 +283,7 @@ class Folder:
                 yield int(row), str(name), str(reason)
 
     def shard_files(self, indices: Iterable[int]) -> list[str]:
-        """Return the paths of shards in their order, as other programs spell them."""
+        """Return the paths of shards in their order, with the protocol if they are not on a disk, such as "s3://"."""
         paths = [self._file(SHARDS, index) for index in sorted(indices)]
         return paths if self.local else [str(self.system.unstrip_protocol(path)) for path in paths]
 
@@ -291,6 +312,7 @@ class Folder:
 
 
 def _name_of(shard: int) -> str:
+    """Return the name of the file of a shard by the number of the shard; names sort as the numbers do."""
     return f"{shard:08d}.parquet"
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ..errors import DataError
 from .folder import Folder
-from .rows.shards import Finished, Shard, WrittenShard
+from .rows.shards import Finished, Shard
 from .worker import Worker
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ THREAD_TIMEOUT = 10
 
 
 def limit_cached_kernels() -> None:
-    """Limit the kernels that torch caches, one for each shape of a batch, unless that is set; before a model is run."""
+    """Limit how many kernels torch caches on a CPU, one for each shape of a batch; call this before a model is run."""
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8")
 
 
@@ -34,6 +34,12 @@ def run_local(worker: Worker, folder: Folder, run_digest: str, shards: Iterator[
         folder: Where shards are written.
         run_digest: The digest of the run, which the shards carry.
         shards: The shards that are left.
+
+    Yields:
+        Each written shard, in their order.
+
+    Raises:
+        DataError: If the caller's model was changed, or a shard cannot be written.
     """
     worker.model.refresh()
     first_copy = worker.model.copy
@@ -41,7 +47,7 @@ def run_local(worker: Worker, folder: Folder, run_digest: str, shards: Iterator[
         ThreadPoolExecutor(1, thread_name_prefix="corpus-writing") as writer,
         closing(prefetched(map(worker.read, prefetched(shards)))) as rows_of_shards,
     ):
-        being_written: tuple[Future[WrittenShard], float] | None = None  # with the share of the input read with it
+        being_written: Future[Finished] | None = None
         for rows in rows_of_shards:
             worker.explain(rows)
             worker.model.refresh()  # makes a new copy if the caller's model has changed
@@ -49,13 +55,11 @@ def run_local(worker: Worker, folder: Folder, run_digest: str, shards: Iterator[
                 changed = "the model's modules, adapters, hooks or settings were changed while the corpus was explained"
                 raise DataError(f"{changed}; start again with another --output, or with the model as it was")
             if being_written is not None:
-                future, fraction = being_written
-                yield future.result(), fraction
-            being_written = writer.submit(worker.write, folder, run_digest, rows), rows.shard.fraction
+                yield being_written.result()
+            being_written = writer.submit(worker.write, folder, run_digest, rows)
             del rows  # freed once they are written, and not after the next shard
         if being_written is not None:
-            future, fraction = being_written
-            yield future.result(), fraction
+            yield being_written.result()
 
 
 def prefetched(items: Iterable[T]) -> Generator[T, None, None]:
@@ -65,15 +69,17 @@ def prefetched(items: Iterable[T]) -> Generator[T, None, None]:
     """
     iterator = iter(items)
     end_of_items = object()
-    items_or_errors: SimpleQueue[tuple[T | object, BaseException | None]] = SimpleQueue()
+    items_and_errors: SimpleQueue[tuple[T | object, BaseException | None]] = SimpleQueue()  # an item or an error
 
     def compute_next() -> None:
+        """Put the next item, or the error of computing it, into the queue."""
         try:
-            items_or_errors.put((next(iterator, end_of_items), None))
+            items_and_errors.put((next(iterator, end_of_items), None))
         except BaseException as error:  # raised again where the item is taken
-            items_or_errors.put((end_of_items, error))
+            items_and_errors.put((end_of_items, error))
 
     def started_thread() -> threading.Thread:
+        """Return a thread that computes the next item."""
         thread = threading.Thread(target=compute_next, name="corpus-prefetch", daemon=True)
         thread.start()
         return thread
@@ -81,7 +87,7 @@ def prefetched(items: Iterable[T]) -> Generator[T, None, None]:
     thread = started_thread()
     try:
         while True:
-            item, error = items_or_errors.get()
+            item, error = items_and_errors.get()
             if error is not None:
                 raise error
             if item is end_of_items:

@@ -21,7 +21,8 @@ class Cluster:
     """The resources of the Ray engine.
 
     Attributes:
-        workers: Actors, each with a model of its own.
+        workers: How many actors there are, each with a model of its own.
+        gpus: How many GPUs each actor takes, also a fraction of one; 0 for the CPU.
         address: The cluster's address; None takes the current one, or starts one on this machine.
     """
 
@@ -31,7 +32,7 @@ class Cluster:
 
 
 def run_ray(
-    explainer: Explainer, settings: Settings, folder: Folder, run: str, shards: Iterator[Shard], cluster: Cluster
+    explainer: Explainer, settings: Settings, folder: Folder, run_digest: str, shards: Iterator[Shard], cluster: Cluster
 ) -> Iterator[Finished]:
     """Explain shards on a Ray cluster.
 
@@ -42,12 +43,12 @@ def run_ray(
         explainer: Explains the rows; each actor gets a copy.
         settings: What is explained, and how.
         folder: The folder that is written to.
-        run: The digest of the run, which the shards carry.
+        run_digest: The digest of the run, which the shards carry.
         shards: The shards that are left.
         cluster: The resources.
 
     Yields:
-        Each written shard, in any order, with the share of the input read with it.
+        Each written shard, in any order.
 
     Raises:
         DataError: If Ray does not start, or fails.
@@ -57,9 +58,9 @@ def run_ray(
     if started_here:
         _start(ray, cluster)
     resources: dict[str, float | None] = {"num_cpus": 0 if cluster.gpus else 1, "num_gpus": cluster.gpus or None}
-    shared_explainer = ray.put(explainer)  # as long as an actor may be started anew
+    shared_explainer = ray.put(explainer)  # this reference keeps it: an actor may be started again
     actor = ray.remote(max_restarts=-1, max_task_retries=-1, **resources)(Actor)
-    arguments = (shared_explainer, settings, folder.location, run, bool(cluster.gpus))
+    arguments = (shared_explainer, settings, folder.location, run_digest, bool(cluster.gpus))
     actors = [actor.remote(*arguments) for _ in range(cluster.workers)]
     # A pool sends each of its actors one shard at a time, so an actor that stands in it three times has three.
     pool = ray.util.ActorPool(actors * (WAITING + 1))
@@ -75,7 +76,7 @@ def run_ray(
 
 
 def _results(pool: Any, shards: Iterator[Shard]) -> Iterator[Finished]:
-    """Yield what the actors of a pool return for shards, in any order."""
+    """Send each shard to an actor of a pool that is free, and yield what they return, in any order."""
     for shard in shards:
         if not pool.has_free():
             yield pool.get_next_unordered()
@@ -96,30 +97,42 @@ def _start(ray: Any, cluster: Cluster) -> None:
 
 
 class Actor:
-    """Explains and writes shards with a model of its own."""
+    """Explains and writes shards in a process of Ray, with a model of its own.
 
-    def __init__(self, explainer: Explainer, settings: Settings, folder: str, run: str, gpu: bool) -> None:
+    Args:
+        explainer: Explains the rows.
+        settings: What is explained, and how.
+        folder: The path or URL of the folder that is written to.
+        run_digest: The digest of the run.
+        has_gpu: Whether the model runs on a GPU.
+    """
+
+    def __init__(self, explainer: Explainer, settings: Settings, folder: str, run_digest: str, has_gpu: bool) -> None:
         limit_cached_kernels()
-        if gpu:
-            settings_of_explainer = explainer.__getstate__()
-            model = settings_of_explainer["model"].to("cuda")
-            explainer = Explainer(**settings_of_explainer | {"model": model})
+        if has_gpu:
+            arguments = explainer.__getstate__()  # those that the explainer was made with
+            model = arguments["model"].to("cuda")
+            explainer = Explainer(**arguments | {"model": model})
         self.folder = Folder(folder)
-        self.run = run
+        self.run_digest = run_digest
         self.worker = Worker(explainer.task_model, settings)
 
     def explain(self, shard: Shard) -> Finished:
-        """Explain and write a shard, and return it with the share of the input read with it."""
+        """Explain and write a shard."""
         rows = self.worker.read(shard)
         self.worker.explain(rows)
-        return self.worker.write(self.folder, self.run, rows), shard.fraction
+        return self.worker.write(self.folder, self.run_digest, rows)
 
 
 def _wrapped_error(error: BaseException) -> Exception:
-    """Return the error of this library that an error of Ray wraps; without one, an error with the message of Ray."""
+    """Return the error of this library that an error of Ray wraps; without one, an error with the message of Ray.
+
+    Ray raises an error that has the original one as `cause`, and that is of a class made of both classes. So one of
+    this library's classes that has a `cause` is still a wrapper.
+    """
     inner: BaseException | None = error
     while inner is not None:
-        wrapped = getattr(inner, "cause", None)  # what Ray raises is of the type of what it wraps, too
+        wrapped = getattr(inner, "cause", None)
         if isinstance(inner, NormXLogitError) and wrapped is None:
             return inner
         inner = wrapped or inner.__cause__ or inner.__context__

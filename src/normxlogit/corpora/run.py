@@ -22,8 +22,9 @@ from .columns import CORPUS
 from .folder import Folder, Manifest
 from .jobs import JOBS, Job, Predictions, fields_of
 from .local import run_local
-from .rows.reading import columns_of_text, open_source
-from .rows.shards import InputColumns, Shard, WrittenShard, WrittenShards, left_shards
+from .rows.reading import open_source
+from .rows.shards import InputColumns, Shard, WrittenShard, WrittenShards, remaining_shards
+from .rows.text_columns import columns_of_text
 from .worker import Settings, Worker
 
 if TYPE_CHECKING:
@@ -36,12 +37,12 @@ class Progress:
 
     rows: int = 0  # rows that are written, those of earlier runs included
     errors: int = 0  # how many of them have no result
-    fresh: int = 0  # rows that this run has done
+    fresh: int = 0  # rows that this run has written
     tokens: int = 0  # tokens that this run has explained
-    seconds: float = 0.0  # time that this run took
+    seconds: float = 0.0  # from the start of this run to its last written shard
     fraction: float = 0.0  # share of the input that is done, 0 if that is not known
-    started: float = 0.0  # share that was done before this run
-    _start: float = field(default_factory=monotonic, repr=False)
+    started: float = 0.0  # share that earlier runs had done
+    _start: float = field(default_factory=monotonic, repr=False)  # when this run began, on the monotonic clock
 
     @classmethod
     def after(cls, earlier: Iterable[WrittenShard]) -> "Progress":
@@ -70,6 +71,7 @@ class Progress:
         self.fraction = max(fraction, self.fraction)
 
     def __str__(self) -> str:
+        """Return one line: rows, speed, the time that is left, and errors."""
         rows = f"{self.rows:,} texts"
         if self.fraction:
             rows += f" ({self.fraction:.0%})"
@@ -84,8 +86,8 @@ class Progress:
         return f"{line}, {self.errors:,} errors" if self.errors else line
 
 
-def _settings_of_jobs() -> dict[str, str]:
-    """Return the advice for settings of jobs that are given to `attribute` instead, by their names."""
+def _advice_by_setting() -> dict[str, str]:
+    """Return what an error advises who gives `attribute` a setting of a job, by the name of the setting."""
     jobs_with_setting: dict[str, list[str]] = {}
     for job in JOBS:
         for name in fields_of(job):
@@ -95,7 +97,7 @@ def _settings_of_jobs() -> dict[str, str]:
     }
 
 
-@checked_arguments(_settings_of_jobs())
+@checked_arguments(_advice_by_setting())
 def attribute(
     explainer: Explainer,
     inputs: Any,
@@ -154,12 +156,12 @@ def attribute(
     check_choice("engine", engine, ("local", "ray"), optional=False)
     job = _checked_job(job)
     model = explainer.task_model
-    media = model.task.result_kind != "text"
-    source = open_source(inputs, input_format, reads_media=media)
+    reads_media = model.task.result_kind != "text"
+    source = open_source(inputs, input_format, reads_media=reads_media)
     job, columns = _with_columns(source, job, model, id_column, keep)
     text_method, media_method = job.methods(explainer, method)
     if shard_rows is None:
-        shard_rows = Job.shard_rows if media else job.shard_rows
+        shard_rows = Job.shard_rows if reads_media else job.shard_rows
     settings = Settings(job, columns, text_method, media_method, keep_text, positive_integer(shard_rows, "shard_rows"))
     worker = Worker(model, settings)
     manifest = Manifest(
@@ -174,7 +176,8 @@ def attribute(
     with folder.locked():
         manifest, written = _resumed(folder, manifest)
         totals = Progress.after(written.values())
-        shards = left_shards(source, columns, shard_rows, dict(written), totals.skip)
+        already_written = dict(written)  # `written` grows below, while the remaining shards are read
+        shards = remaining_shards(source, columns, shard_rows, already_written, totals.skip)
         if manifest.complete:
             _check_nothing_left(shards, folder)
             return totals
@@ -212,11 +215,11 @@ def _with_columns(
     source: RowSource, job: Job, model: TaskModel, id_column: str | None, keep: Sequence[str]
 ) -> tuple[Job, InputColumns]:
     """Return a job with the names of its columns, and all columns that are read."""
-    media = model.task.result_kind != "text"
+    reads_media = model.task.result_kind != "text"
     names = source.names()
-    job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), media=media)
+    job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), reads_media=reads_media)
     kept_columns = (keep,) if isinstance(keep, str) else tuple(keep)
-    columns = replace(job.columns(media=media), id=id_column, keep=kept_columns)
+    columns = replace(job.columns(reads_media=reads_media), id=id_column, keep=kept_columns)
     result_kind = job.kind or model.task.result_kind
     columns.check(names, CORPUS[result_kind])
     class_names = {name: labels for name, labels in source.class_names().items() if name in columns.names}

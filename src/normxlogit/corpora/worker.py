@@ -13,20 +13,21 @@ from ..results.storage.columns import METADATA, arrow_types
 from ..results.storage.schema import FORMAT_VERSION
 from .columns import CORPUS
 from .folder import Folder
-from .jobs.base import Job, StepRun
-from .rows.shards import InputColumns, Shard, WrittenShard
+from .jobs.base import Job
+from .jobs.steps import ShardRows, StepRun
+from .rows.shards import Finished, InputColumns, Shard, WrittenShard
 
 
 @dataclass(frozen=True)
 class Settings:
     """The settings of a run."""
 
-    job: Job  # the job, with all its columns
-    columns: InputColumns
+    job: Job  # what is explained in each row, with a name for each of its columns
+    columns: InputColumns  # the columns of the input that are read
     method: Method
-    media_method: Method | None  # of prompts with pictures; None for the same
+    media_method: Method | None  # the method for prompts with pictures or sounds; None for the same one
     keep_text: bool  # whether the texts are written, too
-    shard_rows: int
+    shard_rows: int  # how many rows a shard has
 
     def options(self) -> Options:
         """Return the options for explaining rows."""
@@ -49,15 +50,6 @@ class Settings:
         }
 
 
-@dataclass
-class ShardRows:
-    """The rows of a shard on their way from the input to the output, each by its place in the shard."""
-
-    shard: Shard
-    values: dict[int, Any]  # what the steps so far made of them: in the end a result with the number of its tokens
-    problems: dict[int, str]  # why the others have no result
-
-
 class Worker:
     """Reads, explains and writes shards with one model; reading may be in another thread."""
 
@@ -65,32 +57,39 @@ class Worker:
         self.model = settings.job.model_of(model)
         self.settings = settings
         steps = settings.job.steps(self.model, settings.options())
-        self._reading, *self._explaining = map(StepRun, steps)  # the first step tokenises
+        self._tokenise, *self._explain_steps = map(StepRun, steps)
 
     def read(self, shard: Shard) -> ShardRows:
         """Read and tokenise the rows of a shard."""
         problems = {place: row.problem for place, row in enumerate(shard.rows) if row.problem is not None}
-        cells = {place: row.cells for place, row in enumerate(shard.rows) if place not in problems}
-        self._reading(cells, problems)
-        return ShardRows(shard, cells, problems)
+        cells: dict[int, Any] = {place: row.cells for place, row in enumerate(shard.rows) if row.problem is None}
+        rows = ShardRows(shard, cells, problems)
+        self._tokenise.run(rows)
+        return rows
 
     def explain(self, rows: ShardRows) -> None:
         """Run the model and the method over rows that are read."""
-        for step in self._explaining:
-            step(rows.values, rows.problems)
+        for step in self._explain_steps:
+            step.run(rows)
 
-    def write(self, folder: Folder, run: str, rows: ShardRows) -> WrittenShard:
-        """Write results and errors."""
+    def write(self, folder: Folder, run_digest: str, rows: ShardRows) -> Finished:
+        """Write the results and the errors of a shard.
+
+        Args:
+            folder: The folder of the run.
+            run_digest: The digest of the run.
+            rows: The rows of the shard, after all steps.
+        """
         shard = rows.shard
         written = WrittenShard(
             shard=shard.index,
             first=shard.rows[0].number,
             rows=len(shard.rows),
             errors=len(rows.problems),
-            tokens=sum(tokens for _, tokens in rows.values.values()),
+            tokens=sum(token_count for _, token_count in rows.values.values()),
             digest=shard.digest,
         )
-        results = self._result_table(rows, {"shard": vars(written) | {"run": run}})
+        results = self._result_table(rows, {"shard": vars(written) | {"run": run_digest}})
         errors = [
             {"row": shard.rows[place].number, "id": shard.rows[place].id, "reason": rows.problems[place]}
             for place in sorted(rows.problems)
@@ -98,28 +97,31 @@ class Worker:
         arrow = arrow_module()
         types = arrow_types({"row": int, "id": str, "reason": str})
         folder.write_shard(written, results, arrow.Table.from_pylist(errors, arrow.schema(types.items())))
-        return written
+        return Finished(written, shard.fraction)
 
     def _result_table(self, rows: ShardRows, metadata: dict[str, Any]) -> Any:
-        """Return the results of the rows of a shard, in their order; `metadata` is what all of them share."""
+        """Return the results of the rows of a shard, in their order, as an Arrow table.
+
+        Args:
+            rows: The rows.
+            metadata: Plain values for the metadata of the table, beside those that all shards of a run have.
+        """
         arrow = arrow_module()
         model = self.model
         job = self.settings.job
         kind = job.kind or model.task.result_kind
         types = arrow_types(CORPUS[kind], job.absent_columns(keep_text=self.settings.keep_text))
         places = sorted(rows.values)
-        results = [rows.values[place][0] for place in places]  # without the number of its tokens
+        results = [result for result, _ in map(rows.values.__getitem__, places)]
         input_rows = [rows.shard.rows[place] for place in places]
         cells_of_rows = [
             job.cells(result, kind) | {"row": row.number, "id": row.id}
             for result, row in zip(results, input_rows, strict=True)
         ]
-        columns = {
-            name: arrow.array([cells.get(name) for cells in cells_of_rows], arrow_type)
-            for name, arrow_type in types.items()
-        }
-        indices = arrow.array(places, arrow.int64())
-        columns |= {name: rows.shard.kept[name].take(indices) for name in self.settings.columns.keep}
+        table = arrow.Table.from_pylist(cells_of_rows, arrow.schema(types.items()))
+        row_indices = arrow.array(places, arrow.int64())  # of rows with a result
+        for name in self.settings.columns.keep:
+            table = table.append_column(name, rows.shard.kept[name].take(row_indices))
         common = {
             "format_version": FORMAT_VERSION,
             "kind": kind,
@@ -129,8 +131,4 @@ class Worker:
             **job.shared(model, results),
             **metadata,
         }
-        schema = arrow.schema(
-            [(name, types.get(name, column.type)) for name, column in columns.items()],
-            metadata={METADATA: json.dumps(common)},
-        )
-        return arrow.table([*columns.values()], schema=schema)
+        return table.replace_schema_metadata({METADATA: json.dumps(common)})

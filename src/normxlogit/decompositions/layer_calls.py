@@ -15,7 +15,7 @@ from ..copies.module_io import Inputs, hidden_of, several_states
 from ..copies.run import Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.batches import Batch
-from ..model.model_copy import input_errors, named_errors
+from ..model.model_errors import input_errors, named_errors
 from ..model.task_model import TaskModel
 
 

@@ -13,7 +13,8 @@ from ..inputs.texts import Text, is_column, plain_cell
 from ..long_runs.cells import text_of
 from ..long_runs.gold.meaning import GoldLabels, meaning_of
 from ..long_runs.gold.values import entries_of
-from ..long_runs.tables import RowSource, rows_and_problems, rows_of, source_in_memory, source_of_file
+from ..long_runs.table_files import source_of_file
+from ..long_runs.tables import RowSource, rows_and_problems, rows_of, source_in_memory
 
 SAMPLE = "reviews"
 """A hundred review sentences that come with the package: 1 for praise, 0 for criticism."""

@@ -191,7 +191,7 @@ def panel_figure(panels: int, across: int) -> "Iterator[tuple[PlotFigure, list[A
     Yields:
         The figure, and the axes of each panel.
     """
-    from ..plots.figure import PlotFigure, plain_text, plot_style
+    from ..plots.figure import PlotFigure, plot_style, without_formulas
 
     columns = min(panels, across)
     rows = ceil(panels / columns)
@@ -201,7 +201,7 @@ def panel_figure(panels: int, across: int) -> "Iterator[tuple[PlotFigure, list[A
         for axes in grid[panels:]:  # the last row may be longer than its panels
             axes.remove()
         yield figure, grid[:panels]
-        plain_text(figure)
+        without_formulas(figure)
 
 
 def save_figure(figure: "PlotFigure", path: Path) -> list[Path]:

@@ -28,7 +28,7 @@ def _columns(results: Record | Attributions[Any]) -> Columns:
         return _unit_scores(results.scored)
     if len(results) == 1 and results[0].error is None:
         return _unit_scores(results[0].scored)
-    if results.comparable:
+    if results.comparable:  # the same text, explained by several methods
         return _scores_by_method(results)
     table = results.to_pandas(level="text")
     return {name: table[name].tolist() for name in TEXT_COLUMNS if name in table}
@@ -37,9 +37,9 @@ def _columns(results: Record | Attributions[Any]) -> Columns:
 def _scores_by_method(results: Attributions[Any]) -> Columns:
     """Return the names of the units of one text, without special tokens, and the scores of each method."""
     grid = comparison_grid(results.compared())
-    names = [grid.columns[index] for index in grid.plain]
+    names = [grid.columns[column] for column in grid.plain]
     scores = grid.scores[:, grid.plain].tolist()  # (methods, units)
-    return {"unit": names, **dict(zip(grid.rows, scores, strict=True))}
+    return {"unit": names, **dict(zip(grid.rows, scores, strict=True))}  # the rows are the methods
 
 
 def _unit_scores(a: Attribution) -> Columns:

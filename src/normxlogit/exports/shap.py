@@ -41,14 +41,19 @@ def to_shap(results: Record | Sequence[Record]) -> Any:
 
 
 def _of_several(shap: Any, texts: Sequence[_ShapFields]) -> Any:
-    """Return an explanation with a row for each text."""
+    """Return SHAP's explanation of B texts, with a row for each.
+
+    Args:
+        shap: The package.
+        texts: What it shows of each text.
+    """
     bases = [text.base for text in texts]
-    # Texts with different numbers of labels have no common array.
-    alike = len({base.shape for base in bases}) == 1
+    # Texts that are explained for different numbers of labels have no common array.
+    same_shape = len({base.shape for base in bases}) == 1
     label_names = texts[0].label_names
     return shap.Explanation(
         _object_array([text.scores for text in texts]),
-        np.stack(bases) if alike else _object_array(bases),  # (B,) or (B, C)
+        np.stack(bases) if same_shape else _object_array(bases),  # (B,) or (B, C)
         data=_object_array([np.array(text.features, object) for text in texts]),
         # Names of the features let SHAP average a word over texts of different lengths.
         feature_names=[[feature.strip() for feature in text.features] for text in texts],
@@ -56,9 +61,10 @@ def _of_several(shap: Any, texts: Sequence[_ShapFields]) -> Any:
     )
 
 
-def _object_array(values: Sequence[Any]) -> Any:
-    """Return an array of arrays, which keep their own shapes; the None keeps numpy from making one of them."""
-    return np.array([*values, None], object)[:-1]
+def _object_array(arrays: Sequence[Any]) -> Any:
+    """Return an array whose elements are arrays, each with its own shape."""
+    # NumPy would join arrays of one shape to one of numbers; with a None among them it does not.
+    return np.array([*arrays, None], object)[:-1]
 
 
 def _shap_fields(result: Record) -> _ShapFields:
@@ -73,6 +79,7 @@ def _shap_fields(result: Record) -> _ShapFields:
         features = [f"{name or text} " for name, text in zip(units.names, units.text, strict=True)]
     base = np.zeros(a.scores.shape[:-1])  # () or (C,)
     for constant in (a.bias, a.sink):
+        # The bias of a similarity has another shape: each of the two texts has its own.
         if constant is not None and constant.shape == base.shape:
             base = base + constant
     label_names = [target.name for target in a.targets] if a.has_target_axis else None
@@ -96,18 +103,19 @@ def _check_shown(a: Attribution, result: Record) -> None:
 
 
 def _token_texts(a: Attribution) -> list[str]:
-    """Cut texts into one string for each token, with the white space after it; special tokens have empty ones.
+    """Return the text of each token with the white space after it, so that all together are the text.
 
-    Where it is not known which characters a token has, its own string is returned.
+    Special tokens have empty texts. Where characters are not known, it is the token's name.
     """
     if a.offsets is None or a.text is None:
         return [f"{token} " for token in a.tokens]
-    strings = [""] * len(a.tokens)
-    for number, text in enumerate((a.text, a.text_pair or "")):
-        tokens = [token for token, sequence in enumerate(a.units.sequence) if sequence == number]
+    token_texts = [""] * len(a.tokens)
+    for sequence, text in enumerate((a.text, a.text_pair or "")):
+        tokens = [token for token, of_text in enumerate(a.units.sequence) if of_text == sequence]
         # Tokens that share characters may begin before the token before them.
         starts = list(accumulate((a.offsets[token][0] for token in tokens), max))
-        cuts = [0, *starts[1:], len(text)]  # each token reaches up to the next one
-        for token, (start, end) in zip(tokens, pairwise(cuts), strict=False):  # of no tokens there is one piece
-            strings[token] = text[start:end]
-    return strings
+        edges = [0, *starts[1:], len(text)]  # each token reaches up to the next one
+        # A second text that is not there has no tokens, but two edges.
+        for token, (start, end) in zip(tokens, pairwise(edges), strict=False):
+            token_texts[token] = text[start:end]
+    return token_texts

@@ -19,7 +19,8 @@ from ..copies.run import Pass, Site, run
 from ..errors import UnsupportedModelError
 from ..inputs.batches import Batch
 from ..model.forward_pass import no_states
-from ..model.model_copy import MAX_TOKENS, input_errors
+from ..model.model_copy import MAX_TOKENS
+from ..model.model_errors import input_errors
 from ..model.task_model import TaskModel
 from ..parts.headpiece import Head, answer_of
 from ..parts.model_proofs import FirstText

@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from .action import Action
     from .checkers import Checker, Pair
     from .documents.conversations import read_conversation
-    from .documents.documents import READERS, read_documents
+    from .documents.documents import read_documents
+    from .documents.files import READERS
     from .facts import Facts, StatedWord
     from .result import Citations
     from .support import Comparison, Source, Support
@@ -34,7 +35,8 @@ __getattr__ = lazy_names(
         "action": ("Action",),
         "checkers": ("Checker", "Pair"),
         "documents.conversations": ("read_conversation",),
-        "documents.documents": ("READERS", "read_documents"),
+        "documents.documents": ("read_documents",),
+        "documents.files": ("READERS",),
         "facts": ("Facts", "StatedWord"),
         "result": ("Citations",),
         "support": ("Comparison", "Source", "Support"),

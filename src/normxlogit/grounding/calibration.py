@@ -18,7 +18,7 @@ import numpy.typing as npt
 import torch
 
 from ..errors import DataError
-from ..loading.model_files import FOLDER_VARIABLE, cache_folder
+from ..loading.converted_gguf import FOLDER_VARIABLE, cache_folder
 from ..model.task_model import TaskModel
 from ..results.storage.files import read_json, write_json
 from ..results.storage.schema import Index, Number, check, plain

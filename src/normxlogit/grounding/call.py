@@ -101,7 +101,7 @@ def cite(
     with progress_bar(None, options.get("progress"), "answering") as update:
         asked: dict[str, Any] = {name: value for name, value in options.items() if name in ASKED}
         answered = read_answered(model, question, documents, max_new_tokens=max_new_tokens, **asked)
-        if answered.call is not None and (checker is not None or rank):
+        if answered.prompt.call is not None and (checker is not None or rank):
             raise InputError("checker= and rank= are about sentences, and the answer is a call of a tool")
         if rank and answered.completed.encoding.media:
             raise InputError("rank= orders sentences by the words of their sources, and pictures and sounds have none")

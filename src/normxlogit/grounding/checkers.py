@@ -4,7 +4,7 @@ Three kinds are read as their cards say: classifiers of a text or of a pair of t
 ("yes", "1"), and classifiers of tokens that mark the words of an answer. What decided is explained by this library.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 from string import Formatter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -124,10 +124,10 @@ class Checker:
             A check of each sentence, whose source is the place of the pair.
         """
         distinct = list(dict.fromkeys(chain.from_iterable(pairs)))
-        checks = dict(zip(distinct, self._checked(distinct, explain=False), strict=True))
+        checks = {each.pair: each.check for each in self._predictions(distinct, NOT_EXPLAINED)}
         places = [_decisive([checks[pair] for pair in group]) for group in pairs]
         deciding = [group[place] for group, place in zip(pairs, places, strict=True) if group]
-        explained = iter(self._checked(deciding, explain=True))
+        explained = map(self._with_words, self._predictions(deciding, None))
         return [next(explained)._replace(source=place) if place >= 0 else Check() for place in places]
 
     def mark(self, question: str, source: str, sentences: Sequence[str]) -> list[Check]:
@@ -153,31 +153,40 @@ class Checker:
                 checks[sentence].append(self._check(prediction)._replace(words=(word.text,)))
         return list(map(_check_of_words, checks))
 
-    def _checked(self, pairs: Sequence[Pair], *, explain: bool) -> list[Check]:
-        """Return what the model predicts of each pair, if `explain` with the words that speak most for it."""
+    def _predictions(self, pairs: Sequence[Pair], method: str | None) -> list["Checked"]:
+        """Return what the model predicts of each pair.
+
+        Args:
+            pairs: The sentences with a source each.
+            method: How the predictions are explained; None for the default method.
+        """
         if not pairs:
             return []
-        template = self.template
-        texts: list[Any] = [pair[1:] if template is None else _filled(template, pair) for pair in pairs]
+        texts = list(map(self._text, pairs))
         if self._generates:
-            of_labels = [self._checked_label(label, pairs, texts, explain=explain) for label in self.labels]
-            return [_likeliest(checks) for checks in zip(*of_labels, strict=True)]
-        results = self.explainer(texts, position=self.position, method=None if explain else NOT_EXPLAINED)
-        checks = [self._check(a.prediction) for a in results]
-        return self._with_words(checks, results, pairs, texts) if explain else checks
+            of_labels = [self._predictions_of(label, pairs, texts, method) for label in self.labels]
+            return [_likeliest(predictions) for predictions in zip(*of_labels, strict=True)]
+        results = self.explainer(texts, position=self.position, method=method)
+        return [Checked(pair, self._check(a.prediction), a) for pair, a in zip(pairs, results, strict=True)]
 
-    def _checked_label(self, label: str, pairs: Sequence[Pair], texts: Sequence[str], *, explain: bool) -> list[Check]:
-        """Return how likely the first token of a label is after each text, and the words that speak for this one."""
-        first, others = self._first_token(label), [name for name in self.labels if name != label]
-        contrast = self._first_token(others[0]) if others else None
-        completions, prompts = [[first]] * len(texts), self._prompts(texts)
-        method = None if explain else NOT_EXPLAINED
+    def _predictions_of(
+        self, label: str, pairs: Sequence[Pair], texts: Sequence[str], method: str | None
+    ) -> list["Checked"]:
+        """Return how likely the first token of a label is after each text; what is explained is this one."""
+        first = self._first_token(label)
+        contrast = next((self._first_token(name) for name in self.labels if name != label), None)
         results = self.explainer.explain_completion(
-            prompts, completions, target=first, contrast=contrast, method=method
+            self._prompts(texts), [[first]] * len(texts), target=first, contrast=contrast, method=method
         )
-        chances = [a.generated[0].probability or 0.0 for a in results]
-        checks = [Check(label=label, probability=chance, opinion=self.labels[label]) for chance in chances]
-        return self._with_words(checks, [a[0] for a in results], pairs, texts) if explain else checks
+        checked = []
+        for pair, a in zip(pairs, results, strict=True):
+            check = Check(label=label, probability=a.generated[0].probability or 0.0, opinion=self.labels[label])
+            checked.append(Checked(pair, check, a[0]))
+        return checked
+
+    def _text(self, pair: Pair) -> Any:
+        """Return what the model reads of a pair."""
+        return (pair.source, pair.sentence) if self.template is None else _filled(self.template, pair)
 
     def _check(self, prediction: "Prediction") -> Check:
         """Return what a prediction says."""
@@ -194,20 +203,29 @@ class Checker:
         ids: list[int] = self.explainer.tokenizer(label, add_special_tokens=False)["input_ids"]
         return ids[0]
 
-    def _with_words(
-        self, checks: Sequence[Check], explained: Iterable["Attribution"], pairs: Sequence[Pair], texts: Sequence[Any]
-    ) -> list[Check]:
-        """Return checks with the words of the source, and those of the sentence, that speak most for each."""
-        with_words = []
-        for check, a, pair, text in zip(checks, explained, pairs, texts, strict=True):
-            if self.template is None:
-                source_words, words = a.words(sequence=0), a.words(sequence=1)
-            else:
-                start = (a.text or "").find(text)  # a chat template writes more around it
-                source_words = _words_in(a, start + _start(self.template, "{source}", pair), pair.source)
-                words = _words_in(a, start + _start(self.template, "{sentence}", pair), pair.sentence)
-            with_words.append(check._replace(source_words=_strongest(source_words), words=_strongest(words)))
-        return with_words
+    def _with_words(self, checked: "Checked") -> Check:
+        """Return a check with the words of the source, and those of the sentence, that speak most for it."""
+        pair, check, a = checked
+        if self.template is None:
+            source_words, words = a.words(sequence=0), a.words(sequence=1)
+        else:
+            start = (a.text or "").find(self._text(pair))  # a chat template writes more around it
+            source_words, words = (_words_in(a, start, self.template, pair, name) for name in ("source", "sentence"))
+        return check._replace(source_words=_strongest(source_words), words=_strongest(words))
+
+
+class Checked(NamedTuple):
+    """What a checker predicts of a pair.
+
+    Attributes:
+        pair: The pair.
+        check: The prediction.
+        explained: Its attribution.
+    """
+
+    pair: Pair
+    check: Check
+    explained: "Attribution"
 
 
 def _decisive(checks: Sequence[Check]) -> int:
@@ -219,13 +237,18 @@ def _filled(template: str, pair: Pair) -> str:
     return template.format(**pair._asdict())
 
 
-def _start(template: str, field: str, pair: Pair) -> int:
-    """Return where a field begins in a template with a pair in it; its end if it has no such field."""
-    return len(_filled(template.partition(field)[0], pair))
+def _words_in(explained: "Attribution", start: int, template: str, pair: Pair, field: str) -> list["UnitScore"]:
+    """Return the words of a source or a sentence in a text that the model read.
 
-
-def _words_in(explained: "Attribution", start: int, part: str) -> list["UnitScore"]:
-    """Return the words of a part of a text, which begins with a character."""
+    Args:
+        explained: What the model predicts of the text.
+        start: Where the template begins in it.
+        template: What the source and the sentence stand in.
+        pair: Both.
+        field: Which of them: "source" or "sentence"; no words if the template has no such field.
+    """
+    start += len(_filled(template.partition(f"{{{field}}}")[0], pair))
+    part: str = getattr(pair, field)
     return [word for word in explained.words(sequence=0) if start <= word.start < start + len(part)]
 
 
@@ -234,11 +257,12 @@ def _strongest(words: Sequence["UnitScore"]) -> Strings:
     return tuple(word.text for word in ranked[:WORDS] if word.score > 0)
 
 
-def _likeliest(checks: Sequence[Check]) -> Check:
-    """Return the check of the likeliest label, with its share of the probability of all labels."""
-    likeliest = max(checks, key=lambda check: check.probability)
-    total = max(sum(check.probability for check in checks), TINY)
-    return likeliest._replace(probability=likeliest.probability / total)
+def _likeliest(of_labels: Sequence[Checked]) -> Checked:
+    """Return the likeliest label of a pair, with its share of the probability of all labels."""
+    likeliest = max(of_labels, key=lambda checked: checked.check.probability)
+    total = max(sum(checked.check.probability for checked in of_labels), TINY)
+    probability = likeliest.check.probability / total
+    return likeliest._replace(check=likeliest.check._replace(probability=probability))
 
 
 def _check_of_words(words: Sequence[Check]) -> Check:

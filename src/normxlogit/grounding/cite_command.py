@@ -12,7 +12,7 @@ from ..cli import options
 from ..cli.console import check_output, deliver_result, format_for, quiet
 from ..errors import DataError, InputError
 from ..inputs.texts import decoded, is_existing_path
-from .documents.documents import READERS, files_in, read_file
+from .documents.files import READERS, files_in, read_file
 
 MORE = "Further options"
 """A panel of the help."""

@@ -39,6 +39,15 @@ STEM = 4
 """Letters with which two long words begin alike that are forms of one, such as "opens" and "opening"."""
 
 
+class SentenceWord(NamedTuple):
+    """A word of a sentence, or a number in several words: its characters there, and its kind."""
+
+    start: int
+    end: int
+    text: str
+    kind: WordKind
+
+
 class StatedWord(NamedTuple):
     """A number, a name or another word of a sentence, and where it stands."""
 
@@ -90,8 +99,9 @@ class ComparedText:
 
     def has(self, word: str, kind: WordKind) -> bool:
         """Return whether a word, or each part of it, stands in the text."""
-        if (is_value := has_number(self.forms, word)) or kind == "number":
-            return is_value
+        has_value = has_number(self.forms, word)
+        if has_value or kind == "number":
+            return has_value
         parts = [part for part in _LETTERS.findall(word) if len(part) > 1]  # not the first letter of "o'clock"
         has_parts = bool(parts) and all(self._has_form(folded(part), kind) for part in parts)
         return has_parts or self._has_form(folded(word), kind)
@@ -135,13 +145,13 @@ def words_not_in(text: str, span: Span, other: Span) -> tuple[Span, ...]:
     other_text, own = ComparedText(text[slice(*other)]), text[first:end]
     escaped = [match.span() for match in _ESCAPED_WORD.finditer(own)]
 
-    def is_in_other(word: tuple[int, int, WordKind]) -> bool:
-        start, stop, kind = word
-        return any(overlap((start, stop), span) for span in escaped) or other_text.has(own[start:stop], kind)
+    def is_in_other(word: SentenceWord) -> bool:
+        is_escaped = any(overlap((word.start, word.end), span) for span in escaped)
+        return is_escaped or other_text.has(word.text, word.kind)
 
     runs = groupby(all_words(own), key=is_in_other)
     differing = [list(words) for is_there, words in runs if not is_there]
-    return tuple((first + words[0][0], first + words[-1][1]) for words in differing)
+    return tuple((first + words[0].start, first + words[-1].end) for words in differing)
 
 
 def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: ComparedText) -> Facts:
@@ -153,14 +163,14 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
         sources: The sources, in their order.
         elsewhere: All else that the model was given: the question, instructions, names of documents.
     """
-    first, end = span
-    sentence = text[first:end]
+    first = span[0]
+    sentence = text[slice(*span)]
     words = list[StatedWord]()
-    for start, stop, kind in all_words(sentence):
-        word = sentence[start:stop]
-        if kind != "word" or len(word) >= SHORT:
-            standing = tuple(place for place, source in enumerate(sources) if source.has(word, kind))
-            words.append(StatedWord(first + start, first + stop, word, kind, standing, elsewhere.has(word, kind)))
+    for start, end, written, kind in all_words(sentence):
+        if kind != "word" or len(written) >= SHORT:
+            standing = tuple(place for place, source in enumerate(sources) if source.has(written, kind))
+            is_elsewhere = elsewhere.has(written, kind)
+            words.append(StatedWord(first + start, first + end, written, kind, standing, is_elsewhere))
     quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
     negations = negations_in(comparable(sentence).text)
     opposed = tuple(place for place, source in enumerate(sources) if are_opposed(negations, source.negations))
@@ -213,16 +223,19 @@ def is_stated(word: str, kind: WordKind) -> bool:
     return kind != "word" or len(word) >= LONG
 
 
-def all_words(sentence: str) -> list[tuple[int, int, WordKind]]:
-    """Return the words of a sentence, short ones too: first character, one past the last, and kind.
+def all_words(sentence: str) -> list[SentenceWord]:
+    """Return the words of a sentence, short ones too.
 
     A number in several words is one of them, without a word that a hyphen joins to it ("twelve-year").
     """
     numbers = numbers_in(sentence, LEAST)
-    matches = [match for match in _STATED.finditer(sentence) if not any(overlap(match.span(), n[:2]) for n in numbers)]
-    words: list[tuple[int, int, WordKind]] = [(*match.span(), _kind(sentence, match)) for match in matches]
-    placed_numbers: list[tuple[int, int, WordKind]] = [(number.start, number.end, number.kind) for number in numbers]
-    return sorted([*words, *placed_numbers])
+    words = [
+        SentenceWord(match.start(), match.end(), match.group(), _kind(sentence, match))
+        for match in _STATED.finditer(sentence)
+        if not any(overlap(match.span(), (number.start, number.end)) for number in numbers)
+    ]
+    words += [SentenceWord(start, end, sentence[start:end], kind) for start, end, _, kind in numbers]
+    return sorted(words)
 
 
 def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from ..text.characters import UNSPACED
-from .facts import ComparedText, WordKind, all_words
+from .facts import ComparedText, all_words
 
 PASSAGE_WEIGHT = 0.5
 """What the passage counts, against the words: long sentences gain a passage more than short answers do."""
@@ -32,11 +32,8 @@ def share_of_words(sentence: str, text: ComparedText) -> float:
         sentence: A sentence of an answer.
         text: A text of the sources.
     """
-    spans = all_words(sentence)
-    kinds: dict[str, WordKind] = {
-        part: kind for start, end, kind in spans for part in _PARTS.findall(sentence[start:end])
-    }
-    return sum(text.has(word, kind) for word, kind in kinds.items()) / len(kinds) if kinds else 0.0
+    kinds = {part: word.kind for word in all_words(sentence) for part in _PARTS.findall(word.text)}
+    return sum(text.has(part, kind) for part, kind in kinds.items()) / len(kinds) if kinds else 0.0
 
 
 def share_in_one(sentence: str, source_sentences: Iterable[ComparedText]) -> float:
@@ -56,8 +53,8 @@ def missing_names(sentence: str, text: ComparedText) -> int:
         sentence: A sentence of an answer.
         text: All sources and the question as one text.
     """
-    words = all_words(sentence)
-    return sum(not text.has(sentence[a:b], kind) for a, b, kind in words if kind in ("number", "name"))
+    named = [word for word in all_words(sentence) if word.kind in ("number", "name")]
+    return sum(not text.has(word.text, word.kind) for word in named)
 
 
 def support(shared: float, passage_gain: float, missing: int) -> float:

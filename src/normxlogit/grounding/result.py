@@ -1,6 +1,7 @@
 """`Citations`: an answer with the sentences of documents, or of a conversation, that it rests on."""
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -151,6 +152,14 @@ class Citations(Record):
         pairs = zip(self.names, self._source_units.kind, strict=True)
         return tuple(name if kind == "medium" else divided(name, ":")[0] or name for name, kind in pairs)
 
+    @property
+    def document_spans(self) -> dict[str, list[Span]]:
+        """The character spans of the sources of each document, or message, by its name."""
+        spans_of = defaultdict[str, list[Span]](list)
+        for name, span in zip(self.documents, self.spans, strict=True):
+            spans_of[name].append(span)
+        return spans_of
+
     @cached_property
     def message_indices(self) -> list[int]:
         """The index of each source's message in the conversation; -1 of one that is not there."""
@@ -225,8 +234,9 @@ class Citations(Record):
             return FirstSource(first.name, first.text, first.share, None, (first.source,))
         removal = max(single, key=lambda removal: removal.original - removal.value)
         places = tuple(place for place, unit in enumerate(self.sources) if unit in removal.tokens)
-        text = self._source_units.text[places[0]] if len(places) == 1 else ""
-        name = self.names[places[0]] if len(places) == 1 else removal.units[0]
+        name, text = removal.units[0], ""
+        if len(places) == 1:
+            name, text = self.names[places[0]], self._source_units.text[places[0]]
         share = float(np.nansum(self.shares[list(places)]))
         return FirstSource(name, text, share, removal.original - removal.value, places)
 

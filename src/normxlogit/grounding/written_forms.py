@@ -89,7 +89,7 @@ def folded(word: str) -> str:
     return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
 
 
-class Number(NamedTuple):
+class WrittenNumber(NamedTuple):
     """A number in a text, in digits or in words.
 
     Attributes:
@@ -106,21 +106,21 @@ class Number(NamedTuple):
 
 
 @lru_cache(maxsize=2**12)
-def numbers_in(text: str, least: int = 0) -> list[Number]:
+def numbers_in(text: str, least: int = 0) -> list[WrittenNumber]:
     """Return the numbers in a text; of overlapping ones the first and longest.
 
     Args:
         text: A text.
         least: The least number in words that is returned where it stands alone.
     """
-    numbers = list[Number]()
+    numbers = list[WrittenNumber]()
     for number in sorted([*_in_digits(text), *_in_words(text, least)], key=lambda number: (number.start, -number.end)):
         if not numbers or number.start >= numbers[-1].end:
             numbers.append(number)
     return numbers
 
 
-def _in_digits(text: str) -> Iterator[Number]:
+def _in_digits(text: str) -> Iterator[WrittenNumber]:
     """Yield the numbers in digits; "3.5 million" is 3,500,000 or, in a table of millions, 3.5."""
     for match in _NUMBER.finditer(text):
         values, end = number_values(match.group()), match.end()
@@ -128,7 +128,7 @@ def _in_digits(text: str) -> Iterator[Number]:
         if scale is not None and (zeros := _zeros(scale[1])):
             values |= {f"{Decimal(value).scaleb(zeros).normalize():f}" for value in values if _DECIMAL.fullmatch(value)}
             end = scale.end()
-        yield Number(match.start(), end, frozenset(values), "number")
+        yield WrittenNumber(match.start(), end, frozenset(values), "number")
 
 
 def _zeros(word: str) -> int:
@@ -151,13 +151,13 @@ class _Word(Token):  # type: ignore[misc]
         return not _INSIDE_NUMBER.fullmatch(self.match.string, previous.match.end(), self.match.start())
 
 
-def _in_words(text: str, least: int = 0) -> Iterator[Number]:
+def _in_words(text: str, least: int = 0) -> Iterator[WrittenNumber]:
     """Yield the numbers that a text has in words, in any of `LANGUAGES`."""
     words = [_Word(match) for match in _WORD.finditer(text)]
     for language in LANGUAGES:
         for number in find_numbers(words, language, least):
             start, end = words[number.start].match.start(), words[number.end - 1].match.end()
-            yield Number(start, end, frozenset(number_values(number.text)), "numeral")
+            yield WrittenNumber(start, end, frozenset(number_values(number.text)), "numeral")
 
 
 def forms_in(text: str) -> set[str]:

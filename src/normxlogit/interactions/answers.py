@@ -17,7 +17,8 @@ from ..leave_out.text_answers import TextAnswers
 from ..methods.perturbation import Booleans, Floats, log_odds
 from ..model.task_model import TaskModel
 from ..pipeline.completions.completed import Completed
-from ..pipeline.completions.leave_out import Ablations, answers_without, removable_sources
+from ..pipeline.completions.leave_out import Ablations, answers_without
+from ..pipeline.completions.verification import removable_sources
 from ..pipeline.progress import VERIFYING
 from ..results.attribution import Attribution
 from ..results.targets import Quantity

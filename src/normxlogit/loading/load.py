@@ -1,10 +1,7 @@
 """Load a task model and its tokenizer from a name or a folder."""
 
 import os
-import pickle
-import re
-from collections.abc import Container, Iterator
-from contextlib import contextmanager
+from collections.abc import Container
 from importlib import resources
 from importlib.util import find_spec
 from os import PathLike
@@ -22,35 +19,27 @@ from ..compat import (
     accelerator,
     auto_class,
     dtype_of_checkpoint,
-    lacks_accelerate,
-    lacks_tokenizer_file,
     other_shapes,
 )
-from ..copies.memory import out_of_memory
 from ..errors import InputError, UnsupportedModelError, listed
 from ..extending import AddedTask
 from ..inputs.texts import is_existing_path
 from ..tasks import TaskName, all_tasks, declared_tasks, head_error, is_bare, task_name, wrappers, wrapping_task
 from .adapters import Adapter, read_adapter
-from .model_files import LoadOptions, Options, converted_folder, download_options, save_converted
+from .converted_gguf import converted_folder, save_converted
+from .load_errors import NO_TOKENIZER, TOKENIZER, one_line_error
+from .model_files import LoadOptions, Options, download_options
 
 AUTO = "auto"
 """The accelerator of the machine (CUDA, MPS and others), otherwise the CPU."""
 MAX_LISTED = 6
 """Most weights that an error names."""
-TOKENIZER = "its tokenizer"
 GGUF = ".gguf"
 MODEL_CONFIGURATION = "config.json"
 CONFIGURATIONS = (MODEL_CONFIGURATION, "adapter_config.json")
 """Files that describe the model, or the adapter, in a folder."""
-NO_TOKENIZER = (
-    "{} has no tokenizer: its files (such as tokenizer.json) are missing, and every word would be unknown. Save the "
-    "tokenizer beside the model: tokenizer.save_pretrained(folder)"
-)
 NO_FILE = "does not appear to have a file named"
 """The message of transformers for a repository on the hub that lacks a file."""
-
-_LFS_POINTER = b"version https://git-lfs"
 
 
 def default_model_folder() -> Path:
@@ -106,14 +95,14 @@ def load(
         dtype = _default_dtype(target_device, base_options, config)
     head_task = _head_task(task, adapter, base, config, gguf="gguf_file" in base_options)
     load_options = _loading_options(adapter, base_options, options, allow_pickle=allow_pickle)
-    with _one_line_error(base, "the model"):
+    with one_line_error(base, "the model"):
         loader = auto_class(head_task.models.auto_class)
         load_options |= {DTYPE: dtype, "trust_remote_code": trust_remote_code}
         model, info = loader.from_pretrained(base, **load_options)
     if not allow_missing_weights:
         _check_weights(base, model, info, () if adapter is None else adapter.shapes)
     if adapter is not None:
-        with _one_line_error(source, "the adapter"):
+        with one_line_error(source, "the adapter"):
             model = adapter.add_to(model, options)
         if adapter.has_tokenizer:
             base = source
@@ -126,7 +115,10 @@ def load(
 
 
 def _folder_of_gguf(source: str, options: LoadOptions, task: TaskName | None) -> Path | None:
-    """Return where the converted model of a GGUF file is kept; None of other models, or loaded with other options."""
+    """Return where the converted model of a GGUF file is kept; None for what is not kept.
+
+    Only a causal language model is kept, as it is without any other option: others would need a folder for each.
+    """
     if set(options) != {"gguf_file"} or task not in (None, "causal-lm"):
         return None
     return converted_folder(Path(source) / str(options["gguf_file"]))
@@ -134,7 +126,7 @@ def _folder_of_gguf(source: str, options: LoadOptions, task: TaskName | None) ->
 
 def _load_tokenizer(base: str, head_task: AddedTask, options: LoadOptions) -> Any:
     """Return what reads the inputs of a model; refuse a tokenizer without a vocabulary."""
-    with _one_line_error(base, TOKENIZER):
+    with one_line_error(base, TOKENIZER):
         processor = getattr(transformers, head_task.models.processor_class)
         tokenizer = processor.from_pretrained(base, **options)
     _check_tokenizer(base, head_task.task_class.tokenizer_of(tokenizer))
@@ -146,7 +138,7 @@ def _read_config(base: str, location: LoadOptions, trust_remote_code: bool) -> A
     if Path(base).is_dir() and not location.get("gguf_file") and not (Path(base) / MODEL_CONFIGURATION).is_file():
         for _, wrapper in wrappers():
             wrapper.check_files(base)
-    with _one_line_error(base, "its configuration"):
+    with one_line_error(base, "its configuration"):
         return AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code, **location)
 
 
@@ -202,13 +194,14 @@ def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> A
         InputError: If there is no such name on the hub, or it cannot be reached; or as `read_adapter` does.
     """
     if not Path(source).is_dir():
-        try:
-            PretrainedConfig.get_config_dict(source, **download_options(options))
-        except OSError as error:
-            if NO_FILE not in str(error):  # otherwise the name is there without this file: it may hold an adapter
-                raise InputError(f"cannot load {source}: {_cause(error, source, 'its configuration')}") from error
-        else:
-            return None
+        with one_line_error(source, "its configuration"):
+            try:
+                PretrainedConfig.get_config_dict(source, **download_options(options))
+            except OSError as error:
+                if NO_FILE not in str(error):  # otherwise the name is there without this file: it may hold an adapter
+                    raise
+            else:
+                return None
     return read_adapter(source, options, allow_pickle=allow_pickle)
 
 
@@ -272,87 +265,6 @@ def _folder_of_package(name: str) -> str | None:
     return None
 
 
-@contextmanager
-def _one_line_error(source: str, part: str) -> Iterator[None]:
-    """Turn any error while a part of a model is read into an `InputError` of one line with the cause."""
-    try:
-        yield
-    except Exception as error:
-        if out_of_memory(error):
-            raise
-        raise InputError(f"cannot load {source}: {_broken_file(source) or _cause(error, source, part)}") from error
-
-
-def _cause(error: Exception, source: str, part: str) -> str:
-    """Return in one line the cause of an error of transformers, with advice if there is any.
-
-    Args:
-        error: The error.
-        source: The folder or hub name that was read.
-        part: The part of the model that was read, for the message.
-    """
-    known = _missing_package_or_permission(error)
-    if known is None and part == TOKENIZER:
-        known = _cause_of_tokenizer(error, source)
-    if known is not None:
-        return known
-    lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
-    line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])  # the first line may be only a heading
-    if "safetensors" in line and _may_hold(source, "*.bin"):
-        return f"{line}; allow_pickle=True would read weights that are not safetensors"
-    if isinstance(error, OSError | ImportError):
-        return line
-    return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
-
-
-def _missing_package_or_permission(error: Exception) -> str | None:
-    """Return what an error of transformers means if it lacks a package or a permission; None for other errors."""
-    if isinstance(error, ImportError) and "gguf" in str(error).casefold():
-        return "GGUF files need the package gguf; run: pip install -U gguf"
-    if lacks_accelerate(error):
-        return "this transformers loads models by accelerate, which is not installed; run: pip install accelerate"
-    if "custom code" in str(error) or "trust_remote_code" in str(error):
-        return "its repository has code of its own: read it, and give trust_remote_code=True (--trust-remote-code)"
-    if isinstance(error, pickle.UnpicklingError):  # whose own advice is to run the code
-        return "its pickled weights are broken, or hold more than numbers"
-    return None
-
-
-def _cause_of_tokenizer(error: Exception, source: str) -> str | None:
-    """Return why a tokenizer is not loaded if it has no file, or needs a package; None for other errors."""
-    if Path(source).is_dir() and lacks_tokenizer_file(error):
-        return NO_TOKENIZER.format(source)
-    remedy = sentencepiece_remedy(error, source)
-    return None if remedy is None else f"{TOKENIZER} cannot be read: {remedy}"
-
-
-def _may_hold(source: str | Path, pattern: str) -> bool:
-    """Return whether a folder holds a file of a pattern; a repository on the hub may."""
-    return not Path(source).is_dir() or any(Path(source).glob(pattern))
-
-
-def sentencepiece_remedy(error: Exception, source: str | Path) -> str | None:
-    """Return advice to install sentencepiece if a tokenizer lacks it, which transformers takes for tiktoken's."""
-    mentioned = re.search("sentencepiece|tiktoken|protobuf", str(error), re.IGNORECASE)
-    if find_spec("sentencepiece") is not None or not mentioned or not _may_hold(source, "*.model"):
-        return None
-    return "its SentencePiece file needs a package that is not installed: pip install 'normxlogit[sentencepiece]'"
-
-
-def _broken_file(source: str) -> str | None:
-    """Return the first broken file of a folder and its defect, None if there is none."""
-    for file in sorted(Path(source).glob("*")):
-        if not file.is_file() or file.suffix not in (".json", ".safetensors", ".bin", ".model", ".txt", ".gguf"):
-            continue
-        with file.open("rb") as stream:
-            start = stream.read(len(_LFS_POINTER))
-        if not start and file.suffix != ".txt":
-            return f"{file.name} is empty; download it again"
-        if start == _LFS_POINTER:
-            return f"{file.name} is a pointer of Git LFS and not the file itself; run git lfs pull, or download it"
-    return None
-
-
 def _check_weights(
     source: str, model: PreTrainedModel, info: LoadOptions, adapter_weights: Container[str] = ()
 ) -> None:
@@ -367,7 +279,8 @@ def _check_weights(
     Raises:
         InputError: If weights are missing, of other shapes than the model's, or cannot be read.
     """
-    unused = ("pooler.",) if is_bare(model) else ()  # an embedding model's states are pooled here, not by its pooler
+    # The states of an embedding model are pooled by this library, and not by the model's own pooler.
+    unused = ("pooler.",) if is_bare(model) else ()
     missing = [key for key in info["missing_keys"] if not (key.startswith(unused) or key in adapter_weights)]
     reshaped = [described for key, described in other_shapes(info).items() if key not in adapter_weights]
     keys_by_problem = {"lacks": missing, "has other shapes of": reshaped, "cannot give": _reading_errors(info)}
@@ -400,9 +313,9 @@ def _declared_task(source: str, config: Any, *, gguf: bool) -> TaskName:
     if task is not None:
         return task
     if names:
-        for claiming, wrapper in wrappers():
+        for wrapping, wrapper in wrappers():  # a task, and what makes task models of models without a head
             if wrapper.claims_files(source):
-                return claiming
+                return wrapping
         raise UnsupportedModelError(f"{source}: {names[0]} {head_error(names[0])}")
     if gguf and config.model_type in auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:  # GGUF files name no class
         return "causal-lm"

@@ -56,11 +56,8 @@ CALLER_NAMES = {"target_ids": "targets", "tokenizer_params": "stride"}
 LENGTHS = {"max_length": "max_new_tokens", "min_length": "min_new_tokens"}
 """Lengths of prompt and answer, each with that of the answer alone, which goes before."""
 
-ABOUT_FILES = ("_from_model_config", "transformers_version")
-"""What a configuration says of its own file."""
-
-SAMPLING = ("do_sample", "temperature", "top_k", "top_p")
-"""Defaults of pipelines that are left to a call, as answers are greedy without it."""
+UNUSED_DEFAULTS = ("do_sample", "temperature", "top_k", "top_p", "_from_model_config", "transformers_version")
+"""Defaults of pipelines that are not applied: sampling, which only a call asks for, and what is said of a file."""
 
 
 Settings = Mapping[str, Any]
@@ -92,19 +89,20 @@ class GenerationOfPipeline:
             called: The settings that the call gives.
             configured: What the model's `generation_config` sets.
         """
-        replaces_all = called.get("generation_config") is not None  # also what the pipeline was made with
-        settings = dict(called) if replaces_all else {**self.given, **called}
-        of_config = getattr(settings.get("generation_config"), "to_diff_dict", dict)
-        known = {**configured, **of_config(), **settings}
-        if "max_length" in known:
-            known.setdefault("max_new_tokens", None)  # the default of this one would go before `max_length`
-        defaults = {name: value for name, value in self.defaults.items() if name not in known}
+        # The configuration of a call replaces also what the pipeline was made with.
+        has_own_config = called.get("generation_config") is not None
+        settings = dict(called) if has_own_config else {**self.given, **called}
+        of_config: Settings = getattr(settings.get("generation_config"), "to_diff_dict", dict)()
+        in_effect = {**configured, **of_config, **settings}  # with what the model's and the call's configurations say
+        if "max_length" in in_effect:
+            in_effect.setdefault("max_new_tokens", None)  # the default of this one would go before `max_length`
+        defaults = {name: value for name, value in self.defaults.items() if name not in in_effect}
         settings |= defaults
-        known |= defaults  # the lengths that a pipeline was made with may be among them
+        in_effect |= defaults  # the lengths that a pipeline was made with may be among them
         # The pipeline's `max_length` does not count its prefix, which here is a part of the prompt.
         for length, of_answer in LENGTHS.items():
-            if self.prefix_length and known.get(length) is not None and known.get(of_answer) is None:
-                settings[length] = known[length] + self.prefix_length
+            if self.prefix_length and in_effect.get(length) is not None and in_effect.get(of_answer) is None:
+                settings[length] = in_effect[length] + self.prefix_length
         return settings
 
 
@@ -149,22 +147,23 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
     if not hasattr(pipeline, "_sanitize_parameters"):
         return PipelineSettings(problem=_cross_encoder_problem(pipeline))
     reader = _reader_of_question(pipeline)
-    preprocess, forward, postprocess = pipeline._sanitize_parameters()  # what every call sets anew
+    # The arguments of a pipeline's three steps: those that it was made with, then what every call sets anew.
+    preprocess, forward, postprocess = pipeline._sanitize_parameters()
     preprocess = {**pipeline._preprocess_params, **preprocess}
     forward = {**pipeline._forward_params, **forward}
     postprocess = {**pipeline._postprocess_params, **postprocess}
     of_tokenizer = preprocess.pop("tokenizer_kwargs", {})
     of_prompt = preprocess.pop("tokenizer_encode_kwargs", {})
     settings = preprocess | of_tokenizer | of_prompt | postprocess
-    chat = _taken_for_chat(settings, of_prompt)
+    chat = _pop_chat_settings(settings, of_prompt)
     function = settings.pop("function_to_apply", None) or _default_function(pipeline)
     add_special_tokens = settings.pop("add_special_tokens", None)
     prefix = settings.pop("prefix", None) or ""
-    longest = _taken_length(settings)
+    longest = _pop_max_length(settings)
     _check_settings(pipeline, {name: value for name, value in settings.items() if name not in forward}, reader)
     generates = pipeline.task in GENERATING_TASKS
     return PipelineSettings(
-        question=None if reader is None else reader(pipeline, labels),
+        question=None if reader is None else reader(pipeline, labels),  # what an extension makes of both
         problem=PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
         add_special_tokens=add_special_tokens is not False,
         max_length=None if generates else longest,
@@ -176,7 +175,7 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
 
 
 def _reader_of_question(pipeline: Any) -> Any:
-    """Return what reads a pipeline that asks more than a text, None if it asks its model's own question."""
+    """Return the extension's function that reads a pipeline which asks its model more than a text; None for others."""
     task = str(pipeline.task)
     reader = registered("pipelines").get(task)
     if reader is None and task.partition("_")[0] in OTHER_QUESTIONS:  # a translation names its languages
@@ -192,8 +191,8 @@ def _reader_of_question(pipeline: Any) -> Any:
     return reader
 
 
-def _taken_for_chat(settings: Options, of_prompt: Settings) -> Options:
-    """Take from the settings what a pipeline gives to its chat template.
+def _pop_chat_settings(settings: Options, of_prompt: Settings) -> Options:
+    """Remove from the settings what a pipeline gives to its chat template, and return it.
 
     Args:
         settings: All settings of a pipeline by name, from which those of the template are removed.
@@ -203,14 +202,14 @@ def _taken_for_chat(settings: Options, of_prompt: Settings) -> Options:
     of_call = inspect.signature(PreTrainedTokenizerBase.__call__).parameters
     names = ("tools", "documents", *(name for name in of_prompt if name not in of_call))
     chat = {name: settings.pop(name) for name in names if name in settings}
-    goes_on = settings.pop("continue_final_message", None)
-    if goes_on is not None:
-        chat |= {"continue_final_message": goes_on, "add_generation_prompt": not goes_on}
+    continues_message = settings.pop("continue_final_message", None)
+    if continues_message is not None:  # a message that goes on has no prompt for an answer behind it
+        chat |= {"continue_final_message": continues_message, "add_generation_prompt": not continues_message}
     return chat
 
 
-def _taken_length(settings: Options) -> int | None:
-    """Take the truncation of texts from the settings, and return how many tokens it leaves; None for no truncation."""
+def _pop_max_length(settings: Options) -> int | None:
+    """Remove the truncation of texts from the settings; return how many tokens it leaves, None for no truncation."""
     truncation = settings.pop("truncation", None)
     max_length: int | None = settings.pop("max_length", None)
     if truncation in (False, "do_not_truncate"):
@@ -274,8 +273,8 @@ def _generation(pipeline: Any, forward: Options) -> GenerationOfPipeline:
     for name in ("tokenizer", "return_language"):
         given.pop(name, None)  # derived from the other settings
     defaults = generation_defaults(pipeline)
-    kept = {name: value for name, value in defaults.items() if name not in (*SAMPLING, *ABOUT_FILES)}
-    return GenerationOfPipeline(given, kept, bool(defaults.get("do_sample")), prefix_length)
+    kept = {name: value for name, value in defaults.items() if name not in UNUSED_DEFAULTS}
+    return GenerationOfPipeline(given, kept, samples=bool(defaults.get("do_sample")), prefix_length=prefix_length)
 
 
 def _default_function(pipeline: Any) -> str | None:

@@ -111,7 +111,12 @@ def _model_in_cross_encoder(model: Any) -> tuple[nn.Module, Any] | None:
 
 
 def with_length_limit(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrainedTokenizerBase:
-    """Return the tokenizer, or a copy with a lower `model_max_length` if the model reads fewer tokens."""
+    """Return the tokenizer, or a copy with a lower `model_max_length` if the model reads fewer tokens.
+
+    Args:
+        model: An object of sentence-transformers, whose versions have two names for its limit.
+        tokenizer: The tokenizer in it.
+    """
     longest = getattr(model, "max_seq_length", None) or getattr(model, "max_length", None)
     if not isinstance(longest, int) or longest >= tokenizer.model_max_length:
         return tokenizer

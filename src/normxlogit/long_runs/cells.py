@@ -21,7 +21,7 @@ def text_of(value: Any, column: str | None) -> str:
         raise InputError(f"not text: column {column!r} holds {str(value)[:80]!r}")
     try:
         # A text with surrogates, such as a cell of CSV that is not UTF-8, cannot be encoded.
-        return (value if isinstance(value, bytes) else value.encode("utf-8")).decode("utf-8")
-    except UnicodeError as error:
-        start: int = error.start  # type: ignore[attr-defined]
-        raise InputError(f"not text: column {column!r} is not UTF-8, at {start}: half a character") from None
+        utf8 = value if isinstance(value, bytes) else value.encode("utf-8")
+        return utf8.decode("utf-8")
+    except (UnicodeEncodeError, UnicodeDecodeError) as error:
+        raise InputError(f"not text: column {column!r} is not UTF-8, at {error.start}: half a character") from None

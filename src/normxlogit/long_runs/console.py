@@ -67,7 +67,7 @@ def progress(pieces_of_work: int) -> Iterator[Callable[[str, int, int], None]]:
     """
     from ..pipeline.progress import progress_bar
 
-    with progress_bar(pieces_of_work, True, "starting") as update:
+    with progress_bar(pieces_of_work, show=True, description="starting") as update:
         finished_pieces = 0
 
         def on_progress(name: str, finished_items: int, items: int) -> None:

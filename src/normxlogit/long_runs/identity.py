@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ..results.storage.schema import Number
 
 PROBED = 64
-"""How many logits are kept at most."""
+"""How many logits of the fixed input are kept at most."""
 
 
 class Identity(NamedTuple):
@@ -31,6 +31,9 @@ class Identity(NamedTuple):
 
     @property
     def key(self) -> str:
-        """A key for the names of cached results. It may differ by device, and then results are computed anew."""
+        """A key for the names of cached results: the digest, and the logits as multiples of their tolerance.
+
+        It may differ by device, and then results are computed anew.
+        """
         step = self.tolerance or 1.0  # the tolerance is 0 where there are no logits
         return json.dumps([self.digest, [f"{value / step:.0f}" for value in self.answer]])

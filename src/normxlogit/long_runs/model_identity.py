@@ -43,11 +43,15 @@ def identity_of(model: TaskModel) -> Identity:
 
 
 def _tokenizer_text(tokenizer: Any) -> str:
-    """Return what a tokenizer does as text, or its vocabulary if it is a slow one; nothing of what is no tokenizer."""
-    backend = getattr(tokenizer, "_tokenizer", None)  # of a fast tokenizer, the one of the library tokenizers
+    """Return a text that differs where tokenizers tokenise differently; "" for what is not a tokenizer.
+
+    Of a fast tokenizer it is the whole `tokenizer.json`, of a slow one the vocabulary.
+    """
+    backend = getattr(tokenizer, "_tokenizer", None)  # the object of the library `tokenizers` in a fast tokenizer
     if backend is not None:
         copy = type(backend).from_str(backend.to_str())
-        copy.no_truncation()  # which the last call of the tokenizer set, and so padding
+        # Each call of a fast tokenizer leaves its truncation and padding behind.
+        copy.no_truncation()
         copy.no_padding()
         return str(copy.to_str())
     return repr(sorted(tokenizer.get_vocab().items())) if hasattr(tokenizer, "get_vocab") else ""
@@ -60,7 +64,7 @@ def _probe_logits(model: TaskModel) -> tuple[tuple[float, ...], float]:
     There are none of a model that cannot read the example: the reason is raised when the model is used.
     """
     try:
-        encodings = model.task.encode(model, [model.task.example_input(model)])[0]
+        encodings, _ = model.task.encode(model, [model.task.example_input(model)])
         with torch.inference_mode():
             logits = model.run(model.batch(encodings)).logits
     except NormXLogitError:
@@ -97,10 +101,10 @@ def _tensor_bytes(value: Any) -> Iterator[bytes | memoryview]:
         return
     yield f"{tuple(value.shape)} {value.dtype}".encode()
     dense = value.detach()
-    if dense.is_meta:  # a weight that was not found
-        return
-    dense = dense.dequantize() if dense.is_quantized else dense
-    dense = dense.to_dense() if dense.layout != torch.strided else dense
+    if dense.is_quantized:
+        dense = dense.dequantize()
+    if dense.layout != torch.strided:  # sparse
+        dense = dense.to_dense()
     for chunk in dense.contiguous().flatten().view(torch.uint8).split(CHUNK):
         yield chunk.cpu().numpy().data
 
@@ -123,9 +127,9 @@ def _offloaded_weight(model: nn.Module, name: str) -> Any:
 
 
 def _input_settings(model: TaskModel) -> dict[str, Any]:
-    """Return the settings that results depend on beside the model and the tokenizer's vocabulary."""
+    """Return the settings that results depend on beside the weights and the tokenizer's vocabulary."""
     processor_names = ("image_processor", "feature_extractor")
-    # The tokenizer's place may hold the processor of a model that reads no text.
+    # `model.tokenizer` is a processor where the model reads no text; a tokenizer itself is in `_tokenizer_text`.
     processors = [model.tokenizer, *(getattr(model.reader, name, None) for name in processor_names)]
     return {
         "task": model.task.name,
@@ -137,5 +141,6 @@ def _input_settings(model: TaskModel) -> dict[str, Any]:
             if processor is not None and not hasattr(processor, "get_vocab")
         ],
         "pipeline": vars(model.pipeline),
-        "forward": [value for value in vars(model.forward).values() if value],  # printed, a tensor with its numbers
+        # What the caller says of the module's forward. Tensors among it are written by `str`, with their numbers.
+        "forward": [value for value in vars(model.forward).values() if value],
     }

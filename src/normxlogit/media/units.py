@@ -125,7 +125,7 @@ class PictureScores(_DrawnMedium):
             raise ValueError("preview: not a picture")
 
     def removed_together(self) -> NDArray[np.intp]:
-        """Return the number of the square region that each patch is in, (h * w,).
+        """Return the number of the square region that each patch is in, with which it is removed, (h * w,).
 
         A row or a column of the picture has at most `REGIONS` of them.
         """
@@ -216,9 +216,10 @@ class SoundScores(_DrawnMedium):
         return self.places
 
     def removed_together(self) -> NDArray[np.intp]:
-        """Return the number of the span of `MOMENT` seconds that the middle of each moment is in, (n,).
+        """Return the number of the span of `MOMENT` seconds that each moment is in, with which it is removed, (n,).
 
-        Where frames are longer, each is alone. Those without a duration, behind the end of the sound, get -1.
+        The middle of the moment counts. Moments that are longer are alone. Those without a duration, behind the end of
+        the sound, get -1: they are not removed.
         """
         starts, ends = self.times.T.astype(np.float64)  # (n,) each
         return np.where(ends > starts, (starts + ends) / 2 // MOMENT, -1).astype(np.intp)

@@ -49,16 +49,16 @@ class ForwardPass:
 
     def row(self, index: int) -> "ForwardPass":
         """Return the pass of one text of the batch, padding included."""
-        rows = slice(index, index + 1)
+        rows = slice(index, index + 1)  # which keeps the axis of texts
         return ForwardPass(
             self.batch.rows(rows),
-            _rows_of(self.final, rows),
-            _rows_of(self.embedding_output, rows),
-            None if self.states is None else tuple(state[rows] for state in self.states),
-            self.logits[rows],
-            None if self.read_tokens is None else partial(self._token_logits_of, index),
-            _rows_of(self.positions, rows),
-            _rows_of(self.logits_by_position, rows),
+            final=_rows_of(self.final, rows),
+            embedding_output=_rows_of(self.embedding_output, rows),
+            states=None if self.states is None else tuple(state[rows] for state in self.states),
+            logits=self.logits[rows],
+            read_tokens=None if self.read_tokens is None else partial(self._token_logits_of, index),
+            positions=_rows_of(self.positions, rows),
+            logits_by_position=_rows_of(self.logits_by_position, rows),
         )
 
     def _token_logits_of(self, index: int) -> Tensor:
@@ -79,8 +79,8 @@ def _tensor_or_raise(state: Tensor | NormXLogitError) -> Tensor:
 
 
 def check_same_pass(theirs: ForwardPass, ours: ForwardPass) -> None:
-    """Refuse to explain the caller's pass by a second pass with other hidden states."""
-    if not isinstance(theirs.final, Tensor):
+    """Refuse to explain the caller's pass by a second pass, of the same inputs, with other hidden states."""
+    if not isinstance(theirs.final, Tensor):  # there are none to compare
         return
     if outputs_beyond_rounding(theirs.batch.real(theirs.final), ours.batch.real(ours.hidden)) is not None:
         raise InputError(

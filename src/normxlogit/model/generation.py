@@ -20,8 +20,9 @@ from ..inputs.encoding import Encoding
 from ..parts.embeddings import decoder_table
 from ..parts.proofs import cache_changes_nothing, prompts_are_continued_as_alone
 from ..tasks.base import GenerateSettings
-from .batch_attempts import lengths_to_try, results_in_batches
-from .model_copy import input_errors
+from .batch_attempts import results_in_batches
+from .model_errors import input_errors
+from .proved_lengths import lengths_to_try
 from .task_model import TaskModel
 
 Rows = list[list[int]]
@@ -62,13 +63,15 @@ def generated_ids(
         InputError: If the model cannot continue a prompt, or memory runs out with a single one.
     """
     generator = _Generator(model, config, options)
+    # Only greedy generation after texts is known to be the same where they are padded.
     if len(prompts) == 1 or options or not all(map(_is_text, prompts)) or not _is_plain_greedy(config):
         return [generator.alone(prompt) for prompt in prompts]
 
     def generate(indices: list[int]) -> Rows:
         return generator.together([prompts[index] for index in indices])
 
-    return [[ids] for ids in results_in_batches(model, prompts, generate, memory_factor=2)]  # keys, values are kept
+    # The cache of keys and values takes as much memory again.
+    return [[ids] for ids in results_in_batches(model, prompts, generate, memory_factor=2)]
 
 
 def _is_text(prompt: Encoding) -> bool:
@@ -108,6 +111,7 @@ class _Generator(NamedTuple):
         output = self.call(texts, media_inputs)
         # A prompt stands before what is generated; of an encoder-decoder model the whole sequence is the decoder's.
         start = max(map(len, texts)) if prompts[0].source is None else 0
+        # It is an object with `sequences` where the settings ask for more than these.
         return getattr(output, "sequences", output)[:, start:].tolist()
 
     def call(self, texts: Rows, media_inputs: TensorInputs = MappingProxyType({})) -> Any:
@@ -125,7 +129,7 @@ class _Generator(NamedTuple):
         first_positions = torch.tensor(padding_counts, device=model.device)  # (B,), of the prompts' own tokens
         mask = (positions >= first_positions[:, None]).long()  # (B, P)
         inputs = {**media_inputs, "input_ids": ids, "attention_mask": mask}
-        copy: Any = private_clone(model.copy.unmodified)
+        copy: Any = private_clone(model.unmodified)
         with input_errors(copy, inputs, doing="continue"):
             return copy.generate(**inputs, generation_config=self.config, **without_model_defaults(), **self.options)
 
@@ -148,7 +152,7 @@ def generated_from(
         InputError: If the model cannot read the input.
         UnsupportedModelError: If its decoder names no table of word embeddings.
     """
-    copy: Any = private_clone(model.copy.unmodified)
+    copy: Any = private_clone(model.unmodified)
     first_ids = Site(decoder_table(copy), is_input=True)
     batch = as_batch(inputs, model.device)
     with torch.no_grad(), input_errors(copy, batch, doing="answer"):
@@ -160,8 +164,9 @@ def generated_from(
         )
     ids: list[int] = getattr(recorded.output, "sequences", recorded.output)[0].tolist()
     prompt: list[int] = recorded.last(first_ids)[0].tolist()
-    has_prompt = ids[: len(prompt)] == prompt  # some models return the generated tokens alone
-    return prompt, ids[len(prompt) :] if has_prompt else ids
+    if ids[: len(prompt)] == prompt:  # some models return the generated tokens alone
+        ids = ids[len(prompt) :]
+    return prompt, ids
 
 
 def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:
@@ -177,7 +182,7 @@ def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], c
     Returns:
         A value for each token of prompt and answer; without inputs that `generate` does not continue.
     """
-    unmodified: Any = model.copy.unmodified
+    unmodified: Any = model.unmodified
     prompt_length = max(map(len, inputs.values()))
     state = {name: torch.tensor([values]) for name, values in inputs.items()} | generation_state(prompt_length)
     for _ in range(count):
@@ -225,7 +230,13 @@ def _without_padding(ids: list[int], ends: set[int], padding: int | None) -> lis
 
 
 def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: int) -> bool:
-    """Return whether prompts get the same logits in a batch as alone, up to a final length; lengths not proved yet."""
+    """Return whether prompts get the same logits in a batch as alone; lengths that are not proved yet are tried.
+
+    Args:
+        model: A model that generates.
+        prompts: The prompts.
+        final_length: The tokens of the longest prompt with what was generated after it.
+    """
     proved = model.copy.generates_batched
     ids_of_length = {len(prompt): prompt.ids for prompt in prompts}
     shortest, longest = min(ids_of_length), max(ids_of_length)
@@ -270,7 +281,7 @@ def check_cache(model: TaskModel, prompt: Encoding) -> None:
     Raises:
         UnsupportedModelError: If the second token of a short generation has other logits with the cache.
     """
-    can_try = hasattr(model.copy.unmodified, "generate") and _is_text(prompt)
+    can_try = hasattr(model.unmodified, "generate") and _is_text(prompt)
     if model.copy.cache_proved or not can_try:
         return
     ids = prompt.ids[:TRIAL_PROMPT]

@@ -1,4 +1,4 @@
-"""Limits of a model's inputs: length, vocabulary, padding ids, and the names of further inputs."""
+"""Limits of a model's inputs: how many tokens it reads, and how many token ids it knows."""
 
 import inspect
 import math
@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.forward_arguments import ForwardSettings, forward_arguments
 from ..parts.embeddings import table_of
 
 _POSITION_TABLE = re.compile(r"(?<!rel_)(?<!relative_)(pos|wpe)", re.IGNORECASE)
@@ -35,7 +34,7 @@ def position_limit(model: nn.Module) -> int | None:
     A number in a configuration alone is none: rotary models read on beyond it. Of several models the smallest counts.
     """
     parts = [model]
-    if not isinstance(model, PreTrainedModel):
+    if not isinstance(model, PreTrainedModel):  # a module of the caller's, which may hold models of transformers
         parts = [part for part in model.modules() if vocabulary_limit(part) is not None]
     return min((limit for part in parts for limit in _table_limits(part)), default=None)
 
@@ -66,7 +65,9 @@ def _limit_of_table(table: _PositionTable, declared_counts: list[int]) -> int | 
     for count in declared_counts:
         if 0 <= table.positions - count <= MOST_UNUSED_ROWS:
             return count
-    return min([table.positions, *declared_counts[:1]]) if table.is_certain else None
+    if not table.is_certain:
+        return None
+    return min([table.positions, *declared_counts[:1]])  # a larger table is read as far as the configuration says
 
 
 def _text_modules(model: nn.Module, config_classes: tuple[type, ...]) -> Iterator[tuple[str, nn.Module]]:
@@ -140,7 +141,10 @@ def _is_position_table(name: str) -> bool:
 
 
 def _first_position_row(module: Any) -> int:
-    """Return the row of the first position; in models like RoBERTa it follows the row for padding."""
+    """Return the row of the first position; in models like RoBERTa it follows the row for padding.
+
+    The code of the table's forward says whether it counts from there: it then reads its attribute `padding_idx`.
+    """
     code = getattr(type(module).forward, "__code__", None)
     counts_from_padding = code is None or "padding_idx" in code.co_names  # without code, as in C, it may
     if not counts_from_padding:
@@ -153,55 +157,3 @@ def vocabulary_limit(model: nn.Module) -> int | None:
     """Return the number of token embeddings, None if the model has no ordinary table of them."""
     count = getattr(table_of(model), "num_embeddings", None)
     return count if isinstance(count, int) else None
-
-
-def padding_id(
-    module: PreTrainedModel, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase
-) -> tuple[int, bool]:
-    """Return the token id to pad with, and whether it is the configured one, by which some heads pool.
-
-    Args:
-        module: The model; a plain module is padded as its tokenizer says.
-        config: Its configuration.
-        tokenizer: Its tokenizer.
-
-    Returns:
-        The id, the first within the vocabulary of those that are declared, and whether the configuration declares it.
-    """
-    if not hasattr(tokenizer, "pad_token_id"):  # what reads pictures and sounds, or nothing
-        return 0, True  # nothing is padded
-    if not isinstance(module, PreTrainedModel):
-        return tokenizer.pad_token_id or 0, True
-    configured = getattr(config.get_text_config(), "pad_token_id", None)
-    candidates: tuple[Any, ...] = (configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
-    limit = vocabulary_limit(module) or math.inf
-    pad_id = next(int(token_id) for token_id in candidates if token_id is not None and 0 <= token_id < limit)
-    return pad_id, pad_id == configured
-
-
-def filler_id(config: PretrainedConfig, pad: int) -> int:
-    """Return a token id for one-token sequences: the end-of-sequence token unless that is also the padding."""
-    eos = getattr(config.get_text_config(), "eos_token_id", None)
-    eos = eos[0] if isinstance(eos, list) else eos
-    if eos is not None and eos != pad:
-        return int(eos)
-    return 1 if pad == 0 else 0
-
-
-def input_names(
-    tokenizer: PreTrainedTokenizerBase | None, model: nn.Module, settings: ForwardSettings
-) -> frozenset[str] | None:
-    """Return the names of a model's inputs, of its parts or the tokenizer if it takes any; None if they are unknown.
-
-    Args:
-        tokenizer: What reads its texts; None for none.
-        model: The model.
-        settings: How its owner says that it is called.
-    """
-    names, takes_any = forward_arguments(model)
-    if not takes_any:
-        return frozenset((*names, *settings.input_names, "input_ids"))
-    if not isinstance(model, PreTrainedModel):
-        return None
-    parts = (forward_arguments(part)[0] for part in model.modules() if isinstance(part, PreTrainedModel))
-    return frozenset().union(*parts, getattr(tokenizer, "model_input_names", ()))

@@ -1,8 +1,7 @@
 """Structural copies of the caller's model at one moment, compared with it, and the parts found in them."""
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from typing import Any, cast
 
@@ -14,12 +13,11 @@ from ..copies.answer_form import AnswerForm
 from ..copies.arithmetic import finite_or_excluded
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
 from ..copies.forward_arguments import IDS
-from ..copies.memory import reraise_out_of_memory, result_or_none
 from ..copies.module_io import TensorInputs
 from ..copies.pool import Pool, private_clone
 from ..copies.run import Pass, Replacements, Site, run
 from ..copies.snapshot import Snapshot
-from ..errors import HeadMismatchError, InputError, NormXLogitError, reason_of
+from ..errors import HeadMismatchError
 from ..inputs.batches import Batch
 from ..inputs.encoder import Encoder
 from ..parts.embeddings import WordEmbeddings
@@ -28,10 +26,10 @@ from ..parts.model_proofs import FirstText
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..results.storage.schema import Strings
 from ..tasks import Task
+from .model_errors import input_errors
+from .proved_lengths import ProvedLengths
 
 MAX_TOKENS = 64  # most tokens of a text in the proof of a vocabulary head, whose logits are as wide as the vocabulary
-
-TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="
 
 
 class ModelCopy:
@@ -54,10 +52,11 @@ class ModelCopy:
         self._snapshot = Snapshot(watched)
         unwrapped_model = unwrapped(caller_model)
         register_recorders(unwrapped_model)
-        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))  # nothing is changed on it
+        self.unmodified = cast(PreTrainedModel, clone(unwrapped_model))  # answers as the caller's: no task adapts it
         # A copy of what the caller calls: the adapter with the model in it.
         self.wrapped = clone(caller_model) if is_wrapped(caller_model) else self.unmodified
-        self.module = cast(PreTrainedModel, clone(unwrapped_model))  # that is explained, by private copies, see `run`
+        # The copy that is explained, which a task may adapt; passes run private copies of it, see `run`.
+        self.module = cast(PreTrainedModel, clone(unwrapped_model))
         self.is_adapted = self.wrapped is not self.unmodified  # whether `module` must be compared with `wrapped`
         self.form = AnswerForm()
         self.notes: Strings = ()  # for all results on it, and on proofs that could not be run
@@ -107,6 +106,7 @@ class ModelCopy:
         Raises:
             InputError: If the model cannot read the inputs; with gradients on, its own error.
         """
+        # A pass that returns states leaves transformers' hooks for them on its copy, which slow others.
         pool = self.recording_pool if states else self.pool
         inputs = {**inputs, "output_hidden_states": True} if states else inputs
         gradients = torch.is_grad_enabled()
@@ -117,103 +117,6 @@ class ModelCopy:
     def embeddings(self) -> WordEmbeddings:
         """The word embeddings of `module`."""
         return WordEmbeddings(self.module, () if self.parts is None else self.parts.tables)
-
-
-# --- the lengths for which a property of a model was proved ---------------------------------------------------------
-
-
-class ProvedLengths:
-    """Ranges of lengths, at both ends of which a property was proved.
-
-    What changes with the length (rotary embeddings that stretch, attention that turns sparse) changes from some length
-    on, so what is alike at the ends of a range is alike within it, but not beyond it, nor between overlapping ranges.
-    """
-
-    def __init__(self) -> None:
-        self._ranges: tuple[tuple[int, int], ...] = ()
-        self.refuted = False
-
-    def covers(self, shortest: int, longest: int) -> bool:
-        """Return whether a range of lengths, both ends included, is inside one that was proved."""
-        return any(low <= shortest and longest <= high for low, high in self._ranges)
-
-    def add(self, shortest: int, longest: int) -> None:
-        """Record that the property holds from one length to another; ranges inside the new one are no longer needed."""
-        not_inside = [(low, high) for low, high in self._ranges if low < shortest or longest < high]
-        self._ranges = (*not_inside, (shortest, longest))
-
-    def prove(self, shortest: int, longest: int, trial: Callable[[], bool]) -> bool:
-        """Run a trial of the property, and record what it shows; without memory for it, nothing is known.
-
-        Args:
-            shortest: The least number of tokens for which the trial speaks.
-            longest: The greatest.
-            trial: Returns whether the property holds.
-
-        Returns:
-            Whether the property is proved.
-        """
-        holds = result_or_none(trial)
-        self.refuted = holds is False
-        if holds:
-            self.add(shortest, longest)
-        return bool(holds)
-
-
-# --- errors of the model's own code ---------------------------------------------------------------------------------
-
-
-@contextmanager
-def named_errors(
-    description: str, error_class: type[NormXLogitError] = InputError, *, hint: str = ""
-) -> Iterator[None]:
-    """Turn an error of a model or a processor into one of this library.
-
-    Args:
-        description: What cannot be done, with which the error begins.
-        error_class: The class of the error.
-        hint: What to do, with which it ends.
-
-    Raises:
-        NormXLogitError: In the place of another error, unless that is for too little memory.
-    """
-    try:
-        yield
-    except NormXLogitError:
-        raise
-    except Exception as error:
-        reraise_out_of_memory(error)
-        raise error_class(f"{description}: {type(error).__name__}: {reason_of(error)}{hint}") from error
-
-
-@contextmanager
-def input_errors(
-    model: nn.Module, inputs: TensorInputs, main_input: str = IDS, *, gradients: bool = False, doing: str = "read"
-) -> Iterator[None]:
-    """Turn an error of the model's own code into an `InputError` that names the input.
-
-    Args:
-        model: The model, for its name.
-        inputs: The arguments of its forward.
-        main_input: The name of the one that holds what is explained.
-        gradients: Whether gradients are on: then the error is left as it is, and so is one for too little memory.
-        doing: What the model cannot do, for the message.
-
-    Raises:
-        InputError: In the place of the model's own error.
-    """
-    if gradients:
-        yield
-        return
-    described, hint = "its input", ""
-    if main_input != IDS:
-        described = f"{main_input} of shape {tuple(inputs[main_input].shape)}"
-    elif IDS in inputs:
-        texts, tokens = inputs[IDS].shape
-        described = f"{f'{texts} texts' if texts > 1 else 'a text'} of {tokens} tokens"
-        hint = TOO_LONG if tokens > 16 else ""  # so few are hardly too long
-    with named_errors(f"{type(model).__name__} cannot {doing} {described}", hint=hint):
-        yield
 
 
 def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
@@ -236,7 +139,8 @@ def sample_of(batch: Batch, task: Task) -> dict[str, Tensor]:
         if task.outputs.vocabulary:
             value = value[:, :MAX_TOKENS]
         if value.shape[1] == 1 and task.result_kind == "text":  # a token is repeated: its axis would be ambiguous
-            value = torch.cat((value, value + 1 if name == "position_ids" else value), 1)  # (1, 2)
+            repeated = value + 1 if name == "position_ids" else value
+            value = torch.cat((value, repeated), 1)  # (1, 2)
         sample[name] = value
     return sample
 

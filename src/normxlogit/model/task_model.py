@@ -35,8 +35,9 @@ from ..tasks.base import Generates, Pooling, check_answer
 from ..tasks.targets import All, BatchTargets, Layers
 from ..tasks.task_outputs import logits_at
 from .forward_pass import ForwardPass, no_states
-from .input_limits import filler_id
-from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, input_errors, sample_of
+from .model_copy import ModelCopy, copy_answers_as_the_model, first_alone, sample_of
+from .model_errors import input_errors
+from .model_inputs import filler_id
 from .version import read_model
 
 
@@ -92,7 +93,7 @@ class TaskModel:
         class_name = type(unwrapped(caller_model)).__name__
         self.reader = tokenizer
         self.tokenizer = task_class.tokenizer_of(tokenizer)
-        self._tokens_asked = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
+        self._requested_tokens = None if batch_tokens is None else positive_integer(batch_tokens, "batch_tokens")
         self.batches_fitted = 0
         self.pipeline = pipeline = pipeline or PipelineSettings()
         self.forward = forward = forward or ForwardSettings()
@@ -120,11 +121,11 @@ class TaskModel:
         """Most tokens of a pass, padding included: the caller's number, or what fits into memory at first use."""
         # The logits of a whole vocabulary take memory, too.
         vocabulary = self.vocabulary_size if self.task.outputs.vocabulary else 0
-        return self._tokens_asked or tokens_that_fit(self.module, self.device, vocabulary)
+        return self._requested_tokens or tokens_that_fit(self.module, self.device, vocabulary)
 
     @cached_property
     def batch_tokens(self) -> int:
-        """The same now: it is halved when memory runs out, and doubled again after many batches that fitted."""
+        """Most tokens of a pass now: halved when memory runs out, doubled again after many batches that fitted."""
         return self.most_tokens
 
     @property
@@ -215,7 +216,12 @@ class TaskModel:
         return self.task.add_inputs(batch, self, encode_sources=encode_sources)
 
     def prepare(self, batch: Batch, *, alone: bool = True) -> ModelCopy:
-        """Find the parts of the model and prove the head, on the first batch only; `alone`: also `prove_alone`."""
+        """Find the parts of the model and prove the head, on the first batch only.
+
+        Args:
+            batch: The texts that are about to be read.
+            alone: Whether to `prove_alone`, too.
+        """
         copy = self.copy
         if copy.parts is None:
             with copy.lock, full_float32():
@@ -297,7 +303,7 @@ class TaskModel:
         parts = self.parts
         trunk_output = recorded_pass.last(parts.trunk_site)
         output = recorded_pass.output or {}  # {} of a pass that was stopped behind the trunk
-        last_output = output or trunk_output
+        last_output = output or trunk_output  # the one that holds the hidden states, if any does
         states = states_of(last_output)
         if layers and not states:
             raise no_states(self.module)
@@ -349,7 +355,7 @@ class TaskModel:
     def _at_positions(self, logits: Tensor | None, positions: Tensor | None) -> Tensor:
         """Return the logits at positions in float32, (B, C); refuse a model that returned no logits."""
         if logits is None:
-            raise HeadMismatchError(f"{type(self.module).__name__} returned no logits")
+            raise HeadMismatchError(f"{self.class_name} returned no logits")
         return (logits if positions is None else logits_at(logits, positions)).float()
 
     def measure(
@@ -490,7 +496,7 @@ class TaskModel:
         if logits is None and hidden is not None:
             logits = self.head.texts(hidden, batch.inputs)
         if logits is not None:
-            check_answer(self.task, logits, type(self.module).__name__)
+            check_answer(self.task, logits, self.class_name)
         return logits
 
     def check_finite(self, values: FloatArray, batch: Batch) -> None:
@@ -542,19 +548,21 @@ class TaskModel:
         """Return the model with a task that generates, as a BART class is both masked and encoder-decoder."""
         if isinstance(self.task, Generates) or "seq2seq-lm" not in declared_tasks(self.caller_model):
             return self
-        return TaskModel(self.caller_model, self.reader, self.name, batch_tokens=self._tokens_asked, task="seq2seq-lm")
+        return TaskModel(
+            self.caller_model, self.reader, self.name, batch_tokens=self._requested_tokens, task="seq2seq-lm"
+        )
 
     def side(self, module: nn.Module, reader: Any) -> "TaskModel":
-        """Return one of the two towers of the model as a model of its own, which is made once.
+        """Return one of the two towers of a model such as CLIP as a model of its own, which is made once.
 
         Args:
             module: The tower.
-            reader: What reads its inputs: a tokenizer, or an image processor or feature extractor; it tells the towers
-                apart.
+            reader: What reads its inputs: a tokenizer, or an image processor or feature extractor. Its class tells the
+                two towers apart.
         """
         reader_class = type(reader).__name__
         if reader_class not in self._sides:
-            self._sides[reader_class] = TaskModel(module, reader, self.name, batch_tokens=self._tokens_asked)
+            self._sides[reader_class] = TaskModel(module, reader, self.name, batch_tokens=self._requested_tokens)
         return self._sides[reader_class]
 
     def layer_numbers(self, layers: Layers) -> tuple[int, ...]:
@@ -595,7 +603,7 @@ class TaskModel:
         if self.parts.layers is None:
             _ = self.parts.head  # without one, its error says why
             raise UnsupportedModelError(
-                f"the layers of {type(self.module).__name__} cannot be read one by one: no way was found that "
+                f"the layers of {self.class_name} cannot be read one by one: no way was found that "
                 "brings a layer's output to the head as the last layer's is brought there"
             )
         return self.parts.layers

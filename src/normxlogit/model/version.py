@@ -18,8 +18,10 @@ from ..inputs.encoder import Encoder
 from ..loading.pipeline_settings import PipelineSettings
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks, task_of
 from ..tasks.base import check_answer
-from .input_limits import input_names, padding_id, position_limit, vocabulary_limit
-from .model_copy import ModelCopy, named_errors
+from .input_limits import position_limit, vocabulary_limit
+from .model_copy import ModelCopy
+from .model_errors import named_errors
+from .model_inputs import input_names, padding_id
 
 FORMS_OF_TRANSFORMERS = ((("logits",), None), (("start_logits", "end_logits"), None))
 """How the models of transformers return their logits: the names of the fields, and None for no normaliser."""
@@ -54,7 +56,15 @@ def read_model(
     """
     caller_model = as_task_model(choose_task(model, declared), model, previous=previous)
     unwrapped_model = unwrapped(caller_model)
-    task = task_of(unwrapped_model, declared, labels, reader, pipeline.question, pipeline.problem, pipeline.ignored)
+    task = task_of(
+        unwrapped_model,
+        declared,
+        labels,
+        reader,
+        question=pipeline.question,
+        problem=pipeline.problem,
+        ignored_labels=pipeline.ignored,
+    )
     copy = ModelCopy(caller_model, model)
     config = getattr(copy.module, "config", None)
     copy.config = config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
@@ -65,9 +75,9 @@ def read_model(
     copy.encoder = Encoder(
         tokenizer,
         config,
-        limit,
-        vocabulary_limit(unwrapped_model),
-        input_names(tokenizer, unwrapped_model, forward),
+        model_limit=limit,
+        vocabulary=vocabulary_limit(unwrapped_model),
+        names=input_names(tokenizer, unwrapped_model, forward),
         add_special_tokens=pipeline.add_special_tokens,
     )
     # Trunks whose head takes the last position as it is must have their last token there.

@@ -23,7 +23,8 @@ from ..model.task_model import TaskModel
 from ..pipeline.completions.completed import Completed
 from ..pipeline.completions.completed_prompts import read_completion
 from ..pipeline.completions.leave_out import log_probabilities
-from ..pipeline.completions.sources import explain_sources, explained_of
+from ..pipeline.completions.sources import explain_sources
+from ..pipeline.completions.whole_answers import comparable_quantity
 from ..pipeline.options import Options, checked_verify
 from ..pipeline.progress import VERIFYING
 from ..results.attribution import Attribution
@@ -402,7 +403,7 @@ def _explain_completions(
             model = side.explainer.language_model
             generating_task(model).check_prompts(model)
             completed_by_model.append([read_completion(model, prompt, completion) for prompt, completion in texts])
-    quantities = [explained_of(completed_by_both) for completed_by_both in zip(*completed_by_model, strict=True)]
+    quantities = [comparable_quantity(completed_by_both) for completed_by_both in zip(*completed_by_model, strict=True)]
     explained = []
     for side, completed in zip(sides, completed_by_model, strict=True):
         options = [Options.of_completions({"method": method, "explained": quantity}) for quantity in quantities]

@@ -8,7 +8,7 @@ import typer
 from ..cli import options
 from ..cli.console import deliver_result, format_for, quiet, write
 from ..errors import InputError
-from ..long_runs.tables import SUFFIXES
+from ..long_runs.table_files import SUFFIXES
 
 
 def compare_models(

@@ -8,7 +8,8 @@ from typing import Any
 
 from ..errors import DataError
 from ..explainer import Explainer
-from ..long_runs.tables import SUFFIXES, check_columns, rows_of, source_of_file
+from ..long_runs.table_files import SUFFIXES, source_of_file
+from ..long_runs.tables import check_columns, rows_of
 from ..pipeline.progress import progress_bar
 from ..render.blocks import Block, Card, Column, Paragraph, Table, cell
 from ..render.cards import cards

@@ -92,6 +92,8 @@ class _Check:
 
     Attributes:
         name: What errors call the function.
+        signature: Its arguments, with those of the `TypedDict` of its `**kwargs`.
+        advice: What to say of names that are not arguments.
         keywords: The names of arguments that callers may write, keyword-only ones first, as errors list them.
         never_passed: The names that are refused where the function has `**kwargs`; None where it has not, which
             refuses all names but `keywords`.
@@ -152,20 +154,17 @@ class _Check:
         return [] if key in self.advice else nearest(key, self.keywords, most=1)
 
 
-def is_public(name: str) -> bool:
-    """Return whether callers use a method of this name."""
-    return name in ("__init__", "__call__") or not name.startswith("_")
-
-
 def checked_methods(kind: Class) -> Class:
     """Check the arguments of a class's public methods, its constructor and its call as `checked_arguments` does.
 
     Methods with that decorator keep it.
     """
     for name, member in list(vars(kind).items()):
+        is_public = name in ("__init__", "__call__") or not name.startswith("_")
+        is_decorated = hasattr(member, "__wrapped__")
         if isinstance(member, classmethod):
             setattr(kind, name, classmethod(checked_arguments()(member.__func__)))
-        elif inspect.isfunction(member) and is_public(name) and not hasattr(member, "__wrapped__"):  # by a decorator
+        elif inspect.isfunction(member) and is_public and not is_decorated:
             setattr(kind, name, checked_arguments()(member))
     return kind
 
@@ -206,9 +205,10 @@ def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signat
     argument_lines = []
     typed_dict = get_args(last.annotation)[-1]
     for key, hint in get_type_hints(typed_dict, include_extras=True).items():
-        parameters.append(last.replace(name=key, kind=last.KEYWORD_ONLY, default=None, annotation=hint.__origin__))
-        description = f"{key}: {hint.__metadata__[0]}"
-        argument_lines.append(fill(description, 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
+        annotation, description = get_args(hint)  # of `Annotated[type, description]`
+        parameters.append(last.replace(name=key, kind=last.KEYWORD_ONLY, default=None, annotation=annotation))
+        line = f"{key}: {description}"
+        argument_lines.append(fill(line, 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
     takes_other_names = get_origin(last.annotation) is Annotated
     if takes_other_names:
         parameters.append(last.replace(annotation=Any))

@@ -32,7 +32,7 @@ class Call:
         return checked_arguments(unwritten=("explainer",))(function)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Return the function, bound to the object where there is one."""
+        """Return the function, bound to the object as methods are; for the class, without an object, unbound."""
         return self.function.__get__(instance, owner)
 
 

@@ -139,8 +139,8 @@ class Explain(OfForwardPass, total=False):
     ]
 
 
-OF_CALLS = Explain.__optional_keys__ | ExplainCompletion.__optional_keys__ | {"completion"}
-"""Names that tell `Explainer.without` no call of an extension."""
+OF_CORE = Explain.__optional_keys__ | ExplainCompletion.__optional_keys__ | {"completion"}
+"""Arguments of the core's calls: no extension may name one as that by which `Explainer.without` knows its call."""
 
 
 class Compare(TypedDict, total=False):

@@ -26,8 +26,9 @@ def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int
     """
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., indices] = result.scores
-    count = len({*indices}.intersection(text_to_cut(encoding)))  # of a pair, in the text that is cut
-    note = f"an answer comes from a window of {count} tokens around it; the others have no score"
+    # A window also holds special tokens, and of a pair the whole text that is not cut: these do not count.
+    window_tokens = set(indices).intersection(text_to_cut(encoding))
+    note = f"an answer comes from a window of {len(window_tokens)} tokens around it; the others have no score"
     targets = tuple(
         target if target.position is None else target._replace(position=indices[target.position])
         for target in result.targets
@@ -50,10 +51,10 @@ def merge_windows(
         results: The results of the windows.
         limit: How many tokens the model reads.
     """
-    count = len(kept_windows)
+    count = len(kept_windows)  # W
     first = results[0]
     biases = [result.bias for result in results if result.bias is not None]
-    adds_up = len(biases) == count
+    adds_up = len(biases) == count  # with the biases, to the prediction
     total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)
     windows_of_token = np.zeros(len(encoding), dtype=np.float32)  # (T,)
     sinks: set[int] = set()

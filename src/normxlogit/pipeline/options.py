@@ -5,18 +5,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from .._version import __version__
-from ..copies.forward_arguments import ForwardSettings
-from ..copies.normalisers import Outputs
 from ..errors import InputError, MethodError, TargetError, check_choice
 from ..inputs.encoded_media import EncodedMedium
 from ..inputs.encoder import LongText
-from ..inputs.encoding import Encoding
 from ..inputs.label_names import class_names_of, with_class_names
-from ..inputs.texts import is_column, plain_cell, positive_integer, whole_number
+from ..inputs.texts import is_column, positive_integer, whole_number
 from ..leave_out.picking import Group, Together, Verify
 from ..methods import Method
 from ..methods.defaults import completion_methods, default_methods, named_or_default
@@ -33,7 +28,7 @@ Results = Attribution | Attributions[Attribution]
 
 
 VERIFIED_KINDS = ("auto", "reasoning", *get_args(Group))
-"""Names of what can be verified."""
+"""What `verify=` may be where it is a single name."""
 
 CHOICES: Mapping[str, tuple[Any, ...]] = {
     "long_text": get_args(LongText),
@@ -46,7 +41,7 @@ CHOICES: Mapping[str, tuple[Any, ...]] = {
 
 @dataclass(frozen=True)
 class Options:
-    """The checked arguments of one call."""
+    """The checked arguments of one call; `keywords` describes those that callers write."""
 
     method: Method
     target: TargetSpec = None
@@ -102,19 +97,19 @@ class Options:
         check_target(model.task, model.output_count, self.target, self.contrast, self.targets)
 
     @classmethod
-    def of(cls, options: Mapping[str, Any], **methods: Any) -> "Options":
-        """Return the options of a call with its methods.
+    def of(cls, options: Mapping[str, Any], method: Method) -> "Options":
+        """Return the options of a call with its method.
 
         Args:
             options: The arguments of the call by name.
-            **methods: The methods, in the place of those that the call names.
+            method: The method, in the place of the one that the call names.
 
         Raises:
             InputError: If an argument is not one of its choices, or two do not go together.
             TargetError: If targets are not one for each input, or the contrast is not one name or index.
             MethodError: If the method gives no scores for single layers, and `layers` asks for them.
         """
-        return cls(**{**options, **methods})
+        return cls(**{**options, "method": method})
 
     @classmethod
     def of_completions(cls, options: Mapping[str, Any]) -> "Options":
@@ -136,16 +131,23 @@ class Options:
         return cls(**fields)
 
     @property
-    def own_tokens(self) -> bool:
-        """Whether a completion's own tokens are explained, at the model's answer as it is."""
+    def explains_own_tokens(self) -> bool:
+        """Whether a completion's own tokens are explained, alone and at the last layer: nothing else was asked for."""
         return self.target is None and self.targets is None and self.contrast is None and self.layers is None
 
     def for_media(self, media: Sequence[EncodedMedium]) -> "Options":
-        """Return the options of a prompt with pictures or sounds; of tokens where the places of parts are not known."""
-        tokens_alone = any(medium.by_part is None and medium.by_token is not None for medium in media)
+        """Return the options of a prompt with pictures or sounds, with the method for them.
+
+        That one scores their parts, such as patches. Where it is not known which part is where, but which of the tokens
+        that stand for them is, the method for texts scores these tokens.
+
+        Args:
+            media: The pictures and sounds of the prompt; may be empty where the prompt is a sound.
+        """
+        scores_tokens = any(medium.by_part is None and medium.by_token is not None for medium in media)
         if isinstance(self.verify, Together):  # nothing is scored, but the units are those that a method would score
-            return replace(self, method=named_or_default(None, "completions" if tokens_alone else "media"))
-        if tokens_alone or self.media_method is None:
+            return replace(self, method=named_or_default(None, "completions" if scores_tokens else "media"))
+        if scores_tokens or self.media_method is None:
             return self
         return replace(self, method=self.media_method)
 
@@ -181,7 +183,7 @@ class Options:
 
 
 def compared_methods(methods: Sequence[str | Method] | None, target: object) -> Sequence[str | Method]:
-    """Return the methods of a comparison; by default, the default method and the paper's."""
+    """Return the methods of a comparison as a list, by default the default method and the paper's; check the target."""
     methods = default_methods("labels") if methods is None else methods
     if isinstance(methods, str | Method):
         methods = [methods]
@@ -193,7 +195,7 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
 
 
 def checked_verify(verify: Verify) -> Verify:
-    """Return which units are removed; None for no verification."""
+    """Return the caller's `verify=` after checking it; None for no verification."""
     verify = list(verify) if isinstance(verify, np.ndarray) else verify
     if isinstance(verify, str) and verify not in VERIFIED_KINDS:
         raise InputError(
@@ -227,85 +229,3 @@ def provenance(
         "version": __version__,
         "quantity": method.quantity_on(model.task, contrasted=contrasted, explained=explained),
     }
-
-
-NAMES = ("input_ids", "attention_mask", "token_type_ids", "position_ids")
-"""The outputs of a tokenizer that a forward may have other names for."""
-
-
-def forward_settings(
-    outputs: Any, output_field: Any, input_names: Mapping[str, str] | None, extra_inputs: Mapping[str, Any] | None
-) -> ForwardSettings:
-    """Return the checked settings of how a module is called and what it returns.
-
-    Args:
-        outputs: What the numbers are that it returns, one of `Outputs`.
-        output_field: The name or the index of the field of its output that holds them.
-        input_names: What its forward calls the outputs of a tokenizer, by their names in `NAMES`.
-        extra_inputs: What it reads beside the texts: a default for one text by name.
-
-    Raises:
-        InputError: If one of these is not such a choice or name, or a default is not made of numbers.
-    """
-    check_choice("outputs", outputs, get_args(Outputs))
-    names = dict(input_names or {})
-    unknown_names = [name for name in names if name not in NAMES]
-    if unknown_names:
-        raise InputError(
-            f"input_names= says how the forward calls {', '.join(NAMES)}, and none of them is {unknown_names[0]!r}: "
-            "input_names={'input_ids': 'sent_id'}; what a tokenizer does not return is given by extra_inputs="
-        )
-    defaults = {name: _as_batch(value, name) for name, value in (extra_inputs or {}).items()}
-    return ForwardSettings(outputs, output_field, names, defaults)
-
-
-def with_extra_inputs(
-    encodings: list[Encoding], given: Mapping[str, Any], defaults: Mapping[str, Tensor], *, single: bool
-) -> list[Encoding]:
-    """Return encodings with what the caller gave beside each text.
-
-    Args:
-        encodings: The texts.
-        given: A value for each text, or the value of a single one, by the names of the inputs.
-        defaults: The explainer's defaults by name, (1, ...) each, whose shapes and types the values must have.
-        single: Whether there is one text, which the caller gave alone.
-
-    Raises:
-        InputError: If there is no such input, or a value does not fit.
-    """
-    inputs_of_texts: list[dict[str, Tensor]] = [{} for _ in encodings]
-    for name, values in given.items():
-        if name not in defaults:
-            known = f"it was made with {', '.join(defaults) or 'none'}"
-            raise InputError(f"the explainer has no extra input {name!r}: {known}; Explainer(..., extra_inputs=...)")
-        of_texts: Sequence[Any] = [values] if single else list(values)
-        if len(of_texts) != len(encodings):
-            raise InputError(f"extra_inputs: {len(of_texts)} values of {name!r} for {len(encodings)} texts")
-        for extra_inputs, value in zip(inputs_of_texts, of_texts, strict=True):
-            extra_inputs[name] = _as_default(name, value, defaults[name])
-    return [
-        replace(encoding, extra_inputs=extra_inputs)
-        for encoding, extra_inputs in zip(encodings, inputs_of_texts, strict=True)
-    ]
-
-
-def _as_default(name: str, value: Any, default: Tensor) -> Tensor:
-    """Return the value of one text, (1, ...), of the shape and type of the default."""
-    tensor = _as_batch(value, name)
-    if tensor.is_floating_point() and not default.is_floating_point():
-        raise InputError(f"extra_inputs: {name!r} is a whole number in the explainer, and {value!r} is given")
-    if tensor.shape != default.shape:
-        raise InputError(
-            f"extra_inputs: {name!r} is of shape {tuple(tensor.shape[1:])} for a text, and "
-            f"{tuple(default.shape[1:])} in the explainer"
-        )
-    return tensor.to(default.dtype)
-
-
-def _as_batch(value: Any, name: str) -> Tensor:
-    """Return the value of one text as a tensor with the axis of a batch, (1, ...)."""
-    try:
-        tensor = value.detach() if isinstance(value, Tensor) else torch.as_tensor(plain_cell(value))
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError(f"extra_inputs: {name!r} must be a number, or an array of numbers, for each text") from None
-    return tensor[None]

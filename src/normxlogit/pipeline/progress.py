@@ -28,12 +28,10 @@ MINUTE, HOUR = 60, 3600  # seconds
 
 
 class Display:
-    """The progress of one call.
+    """The progress of one call; its arguments are those of `progress_bar`.
 
-    Args:
-        total: The number of steps, as in `progress_bar`.
-        description: What is done.
-        times: Whether the share and the times are shown.
+    Attributes:
+        has_steps: Whether it has shares of the work to show, so that calls inside of it show none of theirs.
     """
 
     def __init__(self, total: float | None, description: str, *, times: bool) -> None:
@@ -46,13 +44,11 @@ class Display:
         self._time_of_completed = 0.0  # seconds that the completed steps took
         self._is_shown = False
 
-    def update(
-        self, advance: float | None = None, *, completed: float | None = None, description: str | None = None
-    ) -> None:
-        """Add steps or set how many are completed, and say what is done now."""
-        if advance is not None or completed is not None:
+    def update(self, advance: float = 0.0, *, completed: float | None = None, description: str | None = None) -> None:
+        """Add steps, or set how many are completed, and set what is done now; None leaves these as they are."""
+        if advance or completed is not None:
             self.has_steps = True
-            self._completed = (self._completed if completed is None else completed) + (advance or 0.0)
+            self._completed = (self._completed if completed is None else completed) + advance
             self._time_of_completed = monotonic() - self._started
         self._description = description or self._description
 
@@ -85,9 +81,9 @@ class Display:
             return self._description
         elapsed = monotonic() - self._started
         share = self._completed / self._total
-        line = f"{self._description}: {f'{share:.0%}, ' if share else ''}{_duration(elapsed)}"
         if not share:
-            return line
+            return f"{self._description}: {_duration(elapsed)}"
+        line = f"{self._description}: {share:.0%}, {_duration(elapsed)}"
         left = self._time_of_completed / share - elapsed  # it falls during a step, however long that is
         return line + (f", about {_duration(left)} left" if left > 0 else "")
 
@@ -150,7 +146,10 @@ class Watch:
             while True:
                 now = monotonic()
                 if self._displays and self._due <= now:
-                    self._due = now + self._show_newest(now)
+                    *others, newest = self._displays  # which is shown in the place of the others
+                    for display in others:
+                        display.clear()
+                    self._due = now + newest.show(now - self._began)
                 is_idle = not self._displays
                 self._wakes_at = now + PATIENCE if is_idle else self._due
                 is_notified = self._changed.wait(self._wakes_at - now)
@@ -158,25 +157,20 @@ class Watch:
                     self._thread = None
                     return
 
-    def _show_newest(self, now: float) -> float:
-        """Show the newest display in the place of all others; return after how many seconds it is due again."""
-        *others, newest = self._displays
-        for display in others:
-            display.clear()
-        return newest.show(now - self._began)
-
 
 _WATCH = Watch()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_WATCH.forget)
-_active = threading.local()
 
 
-def _displays_of_thread() -> list[Display]:
-    """Return the displays of this thread, the outermost first."""
-    if not hasattr(_active, "displays"):
-        _active.displays = []
-    return _active.displays
+class _OfThread(threading.local):
+    """What each thread has of its own: `__init__` is called in each."""
+
+    def __init__(self) -> None:
+        self.displays: list[Display] = []  # the outermost first
+
+
+_of_thread = _OfThread()
 
 
 @contextmanager
@@ -186,26 +180,26 @@ def progress_bar(
     """Show progress on standard error; yield `Display.update`, which adds steps or sets how many are completed.
 
     Args:
-        total: The number of steps; None if it is not known before the work begins, and then 1 if it can be known.
+        total: The number of steps; None where it is not known before the work begins: then steps are shares of all of
+            it, which together make 1.
         show: True to show it, False for nothing; None to show it after a second, in a log after ten, if this is the
             main thread.
         description: What is done.
         times: Whether to show the share, the elapsed and the remaining time, for descriptions that do not.
     """
-    of_thread = _displays_of_thread()
-    is_inner = any(display.has_steps for display in of_thread)
+    is_inner = any(display.has_steps for display in _of_thread.displays)
     is_shown = threading.current_thread() is threading.main_thread() if show is None else show
     if not is_shown or (is_inner and show is None):
-        yield lambda *steps, **state: None
+        yield lambda *steps, **state: None  # in the place of `Display.update`
         return
     display = Display(total, description, times=times)
     try:
-        of_thread.append(display)
+        _of_thread.displays.append(display)
         _WATCH.add(display, at_once=bool(show))
         yield display.update
     finally:
         _WATCH.remove(display)
-        of_thread.remove(display)
+        _of_thread.displays.remove(display)
 
 
 VERIFYING = partial(progress_bar, show=None, description="verifying")

@@ -1,42 +1,35 @@
-"""From inputs, or a forward pass over them, to attributions, in the order of a call."""
+"""From inputs to attributions: the story of a call, from the top."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
-from torch import Tensor
 
 from ..copies.memory import enough_memory
-from ..copies.precision import autocast_note
-from ..errors import HeadMismatchError, MethodError, TargetError, UnsupportedModelError
+from ..errors import MethodError, TargetError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
 from ..inputs.windows import Indices, too_long, windows
 from ..leave_out.picking import removable_for_task
 from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers
-from ..methods import Method, Request, Scores, check_finite, method_named, run_method
-from ..methods.base import sink_note
+from ..methods import Method, method_named
 from ..methods.defaults import ANSWER_METHODS
-from ..methods.registry import alternatives
 from ..model.batch_attempts import forward_passes, results_in_batches
-from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host
-from ..parts.headpiece import TOKENS_AT_ONCE
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from ..results.storage.schema import FloatArray
 from ..results.targets import Target
-from ..tasks.base import message_spans
-from ..tasks.targets import ALL, BatchTargets, contrast_note, describe_targets, is_choice, resolve
+from ..tasks.targets import ALL, is_choice
+from .attribute_pass import attribute_pass
 from .by_halves import keep_errors
-from .completions.sources import explain_next_words, names_sequences
+from .completions.next_words import explain_next_words, names_sequences
+from .extra_inputs import with_extra_inputs
 from .merging import in_rows, merge_windows, spread
-from .options import Options, Results, provenance, with_extra_inputs
+from .options import Options, Results
 from .progress import progress_bar
 
 NOT_VERIFIED = (
@@ -67,7 +60,7 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
         UnsupportedModelError: If neither works.
     """
     default, alternative = ANSWER_METHODS
-    options = Options.of(arguments, method=method_named(default))
+    options = Options.of(arguments, method_named(default))
     inputs = repeatable(inputs)  # each method that is tried reads them
     try:
         return DefaultResults(explain_inputs(model, inputs, options), options.method)
@@ -79,8 +72,10 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
     except MethodError as error:
         raise MethodError(f"{error}; {note}") from None
     if isinstance(results, Attribution):
-        return DefaultResults(_with_note(results, note), options.method)
-    return DefaultResults(Attributions(_with_note(result, note) for result in results), options.method)
+        results = _with_note(results, note)
+    else:
+        results = Attributions(_with_note(result, note) for result in results)
+    return DefaultResults(results, options.method)
 
 
 def _with_note(result: Any, note: str) -> Any:
@@ -110,7 +105,7 @@ def explain_inputs(model: TaskModel, inputs: Any, options: Options) -> Results:
         return keep_errors(model, inputs, options, partial(explain_inputs, model))
     model.task.check_explains_inputs(model)
     model.refresh()  # labels, limits and inputs are read before the first batch
-    of_several_passes: Results | None = model.task.explain(model, inputs, options)
+    of_several_passes: Results | None = model.task.explain(model, inputs, options)  # as of a multiple choice
     if of_several_passes is not None:
         return of_several_passes
     encodings, single = model.task.encode(model, inputs, long_text=options.long_text)
@@ -232,193 +227,6 @@ def _targets_at(positions: Sequence[int], results: Sequence[Attribution]) -> tup
         name = f"{word}: {result.target.name}"
         targets.append(result.target._replace(name=name, position=position))
     return tuple(targets)
-
-
-class _OnHost(NamedTuple):
-    """The numbers of a batch's results as arrays: B texts with N tokens together, K targets, L layers."""
-
-    scores: FloatArray  # (N, K, L)
-    target_ids: FloatArray  # (B, K)
-    # Each of these is None where there is none.
-    contrast: Any  # (B,)
-    positions: Any  # (B,) or (B, 2)
-    predicted: Any  # (B, 3): class, value, probability
-    token_predictions: Any  # (N, 3)
-    bias: Any  # (B, K, L)
-    sink: Any  # (B, K, L)
-    is_sink: Any  # (N,)
-
-    def scores_of_text(self, row: int, tokens: slice, axes: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the fields of a text's result that hold scores.
-
-        Args:
-            row: The index of the text.
-            tokens: Which of the N tokens are its own, T of them.
-            axes: The index of the targets and of the layers, see `_axis`.
-        """
-        sinks = () if self.is_sink is None else tuple(self.is_sink[tokens].nonzero()[0].tolist())
-        return {
-            "scores": _float32(self.scores[tokens].transpose(1, 2, 0)[axes]),  # (K, L, T)
-            "bias": None if self.bias is None else _float32(self.bias[row][axes]),  # (K, L)
-            "sink": None if self.sink is None or not sinks else _float32(self.sink[row][axes]),  # (K, L)
-            "sinks": sinks,
-        }
-
-
-def _on_host(
-    model: TaskModel,
-    run: ForwardPass,
-    target: BatchTargets,
-    scores: Scores,
-    token_predictions: bool | None,
-    *,
-    is_span: bool,
-) -> _OnHost:
-    """Return the numbers of a pass's results, brought from the device in one transfer.
-
-    Args:
-        model: The model.
-        run: The pass.
-        target: What is explained.
-        scores: The scores, (B, K, L, T).
-        token_predictions: Whether predictions of single tokens are shown; None to show them where the method read them.
-        is_span: Whether the prediction is a span, which `AnswerPosition.spans` describes.
-    """
-    batch, task = run.batch, model.task
-    predicted = task.outputs.predicted(target.ids)
-    on_device = {
-        "scores": batch.real(scores.values.detach().permute(0, 3, 1, 2)),
-        "target_ids": target.ids,
-        "contrast": target.contrast,
-        "positions": _positions_in_texts(run),
-        "predicted": None if is_span else task.outputs.top(run.logits, predicted),
-        "token_predictions": _token_predictions(model, run, token_predictions, predicted),
-        "bias": scores.bias,
-        "sink": scores.sink,
-        "is_sink": None if scores.sinks is None else batch.real(scores.sinks),
-    }
-    return _OnHost(**dict(zip(on_device, to_host(*on_device.values()), strict=True)))
-
-
-def _float32(values: FloatArray) -> FloatArray:
-    """Return a copy of values that does not keep those of the whole batch in memory."""
-    return np.array(values, np.float32, order="C")
-
-
-def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list[Attribution]:
-    """Attribute the answers of a forward pass to the tokens that it read.
-
-    Args:
-        model: The model.
-        run: A pass over B texts.
-        options: The options of the call.
-
-    Returns:
-        A result for each text.
-
-    Raises:
-        TargetError: If a target does not exist.
-        MethodError: If the method gives scores that are not finite.
-        UnsupportedModelError: If it does not work on the model.
-    """
-    method = options.method
-    batch = run.batch
-    task = model.task
-    request, scores = _scored(model, run, options)
-    target = request.target
-    spans = task.position.spans(run)
-    on_host = _on_host(model, run, target, scores, options.token_predictions, is_span=spans is not None)
-    predictions: Any = spans
-    if on_host.predicted is not None:
-        model.check_finite(on_host.predicted[:, 0], batch)
-        predictions = task.outputs.describe(on_host.predicted)
-    check_finite(method, request, on_host.scores.swapaxes(1, 2))  # (N, L, K)
-    targets = describe_targets(target, on_host.target_ids, on_host.contrast, on_host.positions)
-    diagnostics = {name: measures.tolist() for name, measures in scores.diagnostics.items()}  # (B, K) each
-    shared_fields = provenance(model, method, contrasted=target.contrast is not None)
-    shared_fields |= {"layers": request.layers or None, "merge": method.word_merge}
-    notes = (*autocast_note(batch.inputs, run.dtype), *model.notes, *method.notes_on(model))
-    token_predictions: Any = None
-    if on_host.token_predictions is not None:
-        token_predictions = task.outputs.describe(on_host.token_predictions)  # N
-    axes = _axis(is_kept=target.has_target_axis), _axis(is_kept=bool(request.layers))
-    results = []
-    start = 0
-    for row, encoding in enumerate(batch.encodings):
-        tokens = slice(start, start + len(encoding))  # of the N tokens of all texts
-        units, media = task.units(encoding)
-        scores_of_text = on_host.scores_of_text(row, tokens, axes)
-        sink_notes = sink_note(encoding.tokens, encoding.special, scores_of_text["sinks"])
-        results.append(
-            Attribution(
-                units=units,
-                media=media,
-                text=encoding.text,
-                text_pair=encoding.text_pair,
-                messages=message_spans(encoding.contents),
-                notes=(*encoding.notes, *notes, *contrast_note(targets[row]), *sink_notes),
-                predictions=(predictions[row],),
-                targets=targets[row],
-                token_predictions=token_predictions and token_predictions[tokens],
-                diagnostics=_of_text(diagnostics, row, has_target_axis=target.has_target_axis),
-                **scores_of_text,
-                **shared_fields,
-            )
-        )
-        start = tokens.stop
-    return results
-
-
-def _of_text(diagnostics: Mapping[str, Any], row: int, *, has_target_axis: bool) -> dict[str, Any]:
-    """Return the diagnostics of one text, for each target or for the only one, from those of a batch, (B, K) each."""
-    if has_target_axis:
-        return {name: tuple(values[row]) for name, values in diagnostics.items()}
-    return {name: values[row][0] for name, values in diagnostics.items()}
-
-
-def _axis(*, is_kept: bool) -> Any:
-    """Return the index of an axis that is kept whole, or of its only entry."""
-    return slice(None) if is_kept else 0
-
-
-def _scored(model: TaskModel, run: ForwardPass, options: Options) -> tuple[Request, Scores]:
-    """Score the tokens of a forward pass; return what the method was asked, and its scores."""
-    batch_targets = None if options.targets is None else [options.targets[index] for index in run.batch.indices]
-    target = resolve(model.task, run, options.target, options.contrast, batch_targets)
-    try:
-        request = Request(model, run, target, model.layer_numbers(options.layers))
-        return request, run_method(options.method, request)
-    except HeadMismatchError as error:
-        raise HeadMismatchError(f"{error}; {alternatives(head=False)}") from None
-
-
-def _positions_in_texts(run: ForwardPass) -> Tensor | None:
-    """Return the positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
-    if run.positions is None or not run.batch.padded:
-        return run.positions
-    earlier_tokens = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T)
-    positions = run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)  # (B, 1) or (B, 2)
-    return earlier_tokens.gather(1, positions).view_as(run.positions)
-
-
-def _token_predictions(
-    model: TaskModel, run: ForwardPass, requested: bool | None, predicted: Tensor | None
-) -> Tensor | None:
-    """Return the prediction at each real token, (N, 3): class, value, probability; by default if the method read it.
-
-    `predicted` is which output of each text is shown, (B, 1); None for the likeliest.
-    """
-    task = model.task
-    outputs = model.task.outputs
-    were_read = vars(run).get("token_logits") is not None  # a cached property: asking it would read them
-    are_shown = were_read if requested is None else requested
-    if not are_shown or task.position.token_per_output:
-        return None
-    with torch.inference_mode():
-        if run.token_logits is not None:
-            return outputs.top(run.token_logits, None if predicted is None else predicted[run.batch.texts])
-        parts = run.batch.real(run.hidden).split(TOKENS_AT_ONCE)
-        return torch.cat([outputs.top(model.head.tokens(part)) for part in parts])  # (N, 3)
 
 
 @enough_memory("explain this text in windows")

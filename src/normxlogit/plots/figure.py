@@ -85,7 +85,7 @@ class PlotFigure(Figure):
         if without_date:
             options.setdefault("metadata", without_date)
         with plot_style(), warnings.catch_warnings():
-            if file_format == "svg":  # which takes the reader's fonts
+            if file_format == "svg":  # is drawn with the fonts of its reader, so none needs to be here
                 warnings.filterwarnings("ignore", "Glyph .* missing from font")
             super().savefig(fname, **options)
 
@@ -95,8 +95,8 @@ class PlotFigure(Figure):
         return buffer.getvalue()
 
 
-def plain_text(figure: PlotFigure) -> PlotFigure:
-    """Draw dollar signs in a figure's text literally, not as formulas."""
+def without_formulas(figure: PlotFigure) -> PlotFigure:
+    """Draw dollar signs in the texts of a figure as they are, not as marks of formulas; return the figure."""
     from matplotlib.text import Text
 
     for text in figure.findobj(Text):
@@ -104,14 +104,14 @@ def plain_text(figure: PlotFigure) -> PlotFigure:
     return figure
 
 
-def say_more(axes: Any, shown: int, more: int) -> None:
-    """Write above the axes how many weaker items are left out.
+def write_left_out(axes: Any, shown: int, left_out: int) -> None:
+    """Write above the axes that only the strongest items are drawn.
 
     Args:
         axes: The axes of matplotlib.
         shown: How many are drawn.
-        more: How many are left out; 0 writes nothing.
+        left_out: How many are left out; 0 writes nothing.
     """
-    if more:
-        text = f"the {shown} strongest of {shown + more}"
+    if left_out:
+        text = f"the {shown} strongest of {shown + left_out}"
         axes.annotate(text, (1, 1), xycoords="axes fraction", ha="right", va="bottom", size=8)

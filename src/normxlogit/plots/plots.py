@@ -24,9 +24,9 @@ from .figure import (
     ROW_HEIGHT,
     PlotFigure,
     color_of_sign,
-    plain_text,
     plot_style,
-    say_more,
+    without_formulas,
+    write_left_out,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +34,12 @@ if TYPE_CHECKING:
 
 MOST_SOURCES = 12
 """Most sources in the heat map of an answer."""
+
+MOST_STEPS = 10
+"""Most words with a bar of their own in a waterfall."""
+
+MOST_WORDS = 15
+"""Most words of several texts."""
 
 NAME_CHARACTERS = 28
 """Most characters of a line of a name."""
@@ -62,18 +68,18 @@ def plot_attribution(a: Attribution, kind: PlotKind | None, *, k: int | None) ->
     _check_arguments(a, kind, k)
     if a.completion is not None:
         return _plot_completion(a, k)
-    is_single = a.scores.ndim == 1
-    is_on_media = is_single and not a.has_text and kind in (None, "heatmap")
+    has_one_row = a.scores.ndim == 1
+    is_on_media = has_one_row and not a.has_text and kind in (None, "heatmap")
     if is_on_media:
         return a.media[0].figure(a, k)  # all pictures, or the first sound
     grid = layout(a).grid
-    if kind == "heatmap" or not is_single:
+    if kind == "heatmap" or not has_one_row:
         return heat_map(_with_row_names(grid, a.targets[0].name).best(k))
-    return _waterfall(a, grid, k or 10) if kind == "waterfall" else _strongest_bars(grid, k or MOST_COLUMNS)
+    return _waterfall(a, grid, k or MOST_STEPS) if kind == "waterfall" else _strongest_bars(grid, k or MOST_COLUMNS)
 
 
 def _with_row_names(grid: Grid, name: str) -> Grid:
-    """Return a grid whose only row has a name, too."""
+    """Return a grid whose only row, which has no name of its own, has a name, too."""
     return replace(grid, rows=[row_name or name for row_name in grid.rows])
 
 
@@ -84,7 +90,7 @@ def _strongest_bars(grid: Grid, most: int) -> PlotFigure:
         grid: The scores. If all are zero, the first columns are drawn.
         most: How many bars are drawn at most.
     """
-    strongest = grid.strongest(0)
+    strongest = grid.strongest(0)  # of its only row
     columns = sorted(strongest[:most]) or grid.plain[:most]
     return _bar_chart(grid.take(columns, available=len(strongest)))
 
@@ -120,19 +126,19 @@ def _plot_completion(a: Attribution, k: int | None) -> "Figure":
 
 def _shares_of_sources(a: Attribution, k: int) -> PlotFigure:
     """Draw the shares of the `k` strongest sources of each part of an answer, with a row for each source."""
-    grid = shares_grid(a).best(k)
-    label = grid.label
-    if grid.more:
-        shown = len(grid.columns)
-        label += f"; the {shown} strongest of {shown + grid.more}"
-    return heat_map(Grid(grid.columns, grid.rows, grid.scores.T, label=label, signed=False))
+    shares = shares_grid(a).best(k)  # a row for each part
+    label = shares.label
+    if shares.more:
+        shown = len(shares.columns)
+        label += f"; the {shown} strongest of {shown + shares.more}"
+    return heat_map(Grid(rows=shares.columns, columns=shares.rows, scores=shares.scores.T, label=label, signed=False))
 
 
 def plot_attributions(results: Attributions[Any], k: int | None = None, *, min_texts: int = 1) -> PlotFigure:
     """Draw several methods on one text as a heat map, or the words of several texts as bars."""
-    if results.comparable:
+    if results.comparable:  # several methods on one text
         return heat_map(comparison_grid(results.compared()).best(k))
-    words = results.top(15 if k is None else k, min_texts=min_texts)
+    words = results.top(MOST_WORDS if k is None else k, min_texts=min_texts)
     if not words:
         raise DataError("no words to show")
     names = [f"{word.text} ({word.texts})" for word in words]
@@ -162,13 +168,13 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
         bars = axes.barh(range(count), scores, left=starts or 0.0, color=colors, height=0.75)
         axes.bar_label(bars, [grid.number(0, i) for i in range(count)], padding=3, size=8)
         if starts:
-            _connect_bars(axes, ends=[*starts[1:-1], scores[-1]])
+            _connect_bars(axes, ends=[*starts[1:-1], scores[-1]])  # the bar before the sum ends where that does
         axes.set_yticks(range(count), [shortened(name, NAME_CHARACTERS) for name in grid.columns])
         axes.set(ylim=(count - 0.4, -0.6), xlabel=one_line(grid.label))
         axes.margins(x=0.15)
         axes.axvline(0, color="black", linewidth=0.8)
-        say_more(axes, count, grid.more)
-        return plain_text(figure)
+        write_left_out(axes, count, grid.more)
+        return without_formulas(figure)
 
 
 def _connect_bars(axes: Any, ends: Sequence[float]) -> None:
@@ -188,22 +194,20 @@ def _waterfall(a: Attribution, grid: Grid, most: int) -> PlotFigure:
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
     constants = {"bias": a.bias, "attention sink": a.sink}
-    steps = [(name, float(value)) for name, value in constants.items() if value is not None]
-    total = float(a.scores.sum()) + _sum_of(steps)
+    names = [name for name, constant in constants.items() if constant is not None]
+    steps = [float(constant) for constant in constants.values() if constant is not None]
+    total = float(a.scores.sum()) + sum(steps)
     strongest = grid.strongest(0, most)
-    steps += [(grid.columns[column], float(grid.scores[0, column])) for column in strongest]
+    names += [grid.columns[column] for column in strongest]
+    steps += grid.scores[0, strongest].tolist()
     if len(strongest) < len(a.units):
-        steps.append(("all other tokens", total - _sum_of(steps)))
-    ends_of_steps = np.cumsum([score for _, score in steps]).tolist()
-    starts = [0.0, *ends_of_steps[:-1], 0.0]  # the sum begins at 0, too
+        names.append("all other tokens")
+        steps.append(total - sum(steps))
+    ends = np.cumsum(steps).tolist()  # of the bars
+    starts = [0.0, *ends[:-1], 0.0]  # the sum begins at 0, too
     sum_name = "sum" if a.bias is not None else "sum of scores"  # without the bias it is not the answer
-    steps.append((f"{sum_name}: {number(total, abs(total))}", total))
-    names, scores = zip(*steps, strict=True)
-    return _bar_chart(Grid([""], names, np.array([scores]), label=grid.label), starts)
-
-
-def _sum_of(steps: Sequence[tuple[str, float]]) -> float:
-    return sum(score for _, score in steps)
+    names.append(f"{sum_name}: {number(total, abs(total))}")
+    return _bar_chart(Grid([""], names, np.array([[*steps, total]]), label=grid.label), starts)
 
 
 class _HeatMapLayout(NamedTuple):
@@ -217,18 +221,18 @@ class _HeatMapLayout(NamedTuple):
     strip_height: float
 
 
-def _heat_map_layout(block: Grid) -> _HeatMapLayout:
+def _heat_map_layout(grid: Grid) -> _HeatMapLayout:
     """Wrap the names of a heat map, and find how many columns a page's width has room for."""
-    is_wide = max(map(len, block.columns)) > NAME_CHARACTERS
-    rows = [_wrapped(name, NAME_CHARACTERS) for name in block.rows]
+    is_wide = max(map(len, grid.columns)) > NAME_CHARACTERS
+    rows = [_wrapped(name, NAME_CHARACTERS) for name in grid.rows]
     names_width = LETTER_WIDTH * max(len(line) for name in rows for line in name.split("\n"))
     rows_height = sum(max(ROW_HEIGHT, LINE_HEIGHT * (1.5 + name.count("\n"))) for name in rows)
     if is_wide:
-        columns = [_wrapped(name, WIDE_COLUMN_CHARACTERS) for name in block.columns]
+        columns = [_wrapped(name, WIDE_COLUMN_CHARACTERS) for name in grid.columns]
         column_width = WIDE_COLUMN
         labels_height = LINE_HEIGHT * (1 + max(name.count("\n") for name in columns))
     else:  # names are turned: the longest one takes the height
-        columns = [shortened(name, NAME_CHARACTERS) for name in block.columns]
+        columns = [shortened(name, NAME_CHARACTERS) for name in grid.columns]
         column_width = NARROW_COLUMN
         labels_height = LETTER_WIDTH * max(map(len, columns))
     columns_on_page = int((PAGE_WIDTH - COLOUR_BAR - names_width) / column_width)
@@ -243,25 +247,24 @@ def _heat_map_layout(block: Grid) -> _HeatMapLayout:
     )
 
 
-def heat_map(block: Grid) -> PlotFigure:
+def heat_map(grid: Grid) -> PlotFigure:
     """Draw a heat map, white at 0; one wider than a page continues in a further strip.
 
     Columns with short names are narrow; wide ones have room for their numbers.
 
     Args:
-        block: The scores with the names of their rows and columns.
+        grid: The scores with the names of their R rows and C columns.
 
     Raises:
         DataError: If there is no column.
     """
-    if not block.columns:
+    if not grid.columns:
         raise DataError("no word or token to draw")
-    laid_out = _heat_map_layout(block)
-    starts = range(0, len(block.columns), laid_out.strip_columns)
-    shown = _shown_scores(block)
-    table = np.nan_to_num(shown, posinf=0.0, neginf=0.0)  # (R, C)
+    laid_out = _heat_map_layout(grid)
+    starts = range(0, len(grid.columns), laid_out.strip_columns)  # the first column of each strip
+    table = np.nan_to_num(_shown_scores(grid), posinf=0.0, neginf=0.0)  # (R, C)
     scale = float(np.abs(table).max(initial=0.0)) or 1.0
-    has_signs = block.signed or (table < 0).any()
+    has_signs = grid.signed or (table < 0).any()
     colors: dict[str, Any] = {"cmap": "RdBu_r" if has_signs else "Reds", "vmin": -scale if has_signs else 0.0}
     with plot_style():
         figure = PlotFigure(max(3.5, laid_out.width), 0.3 + len(starts) * laid_out.strip_height)
@@ -270,22 +273,21 @@ def heat_map(block: Grid) -> PlotFigure:
             strip = slice(start, start + laid_out.strip_columns)
             axes.imshow(table[:, strip], aspect="auto", interpolation="nearest", vmax=scale, **colors)
             _write_names(axes, laid_out, laid_out.columns[strip])
-            if block.steps:
-                axes.invert_yaxis()  # the last layer on top, as networks are drawn
+            if grid.steps:  # the rows are layers
+                axes.invert_yaxis()  # the last one on top, as networks are drawn
             if laid_out.is_wide:
-                _write_numbers(axes, block.scores[:, strip], table[:, strip] / scale)
+                _write_numbers(axes, grid.scores[:, strip], strengths=table[:, strip] / scale)
         figure.colorbar(all_axes[0].images[0], ax=list(all_axes), aspect=30)
-        figure.suptitle(
-            _wrapped(block.label, int(TITLE_CHARACTERS_PER_INCH * figure.get_figwidth())), x=0.01, ha="left", size=8
-        )
-        say_more(all_axes[0], len(block.columns), block.more)
-        return plain_text(figure)
+        title_width = int(TITLE_CHARACTERS_PER_INCH * figure.get_figwidth())  # in characters
+        figure.suptitle(_wrapped(grid.label, title_width), x=0.01, ha="left", size=8)
+        write_left_out(all_axes[0], len(grid.columns), grid.more)
+        return without_formulas(figure)
 
 
-def _shown_scores(block: Grid) -> Any:
-    """Return the scores that are drawn, (R, C); where rows have scales of their own, as shares of them."""
-    has_several_scales = block.relative or block.steps
-    return block.strengths if has_several_scales else block.scores
+def _shown_scores(grid: Grid) -> FloatArray:
+    """Return the scores that are drawn, (R, C); where rows, or layers, have scales of their own, as shares of them."""
+    has_several_scales = grid.relative or grid.steps
+    return grid.strengths if has_several_scales else grid.scores
 
 
 def _write_names(axes: Any, laid_out: _HeatMapLayout, columns: Sequence[str]) -> None:
@@ -301,7 +303,7 @@ def _write_names(axes: Any, laid_out: _HeatMapLayout, columns: Sequence[str]) ->
 
 
 def _wrapped(name: str, width: int) -> str:
-    """Return a name wrapped to at most `MOST_NAME_LINES` lines."""
+    """Return a name wrapped to at most `MOST_NAME_LINES` lines of so many characters."""
     return textwrap.fill(one_line(name), width, max_lines=MOST_NAME_LINES, placeholder="…")
 
 

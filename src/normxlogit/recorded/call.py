@@ -11,7 +11,8 @@ from ..pipeline.keywords import OfForwardPass
 from ..pipeline.options import Options
 from ..results.attribution import Attribution
 from ..results.collection import Attributions
-from .outputs import explain, explain_generation
+from .generation import explain_generation
+from .outputs import explain
 
 
 def from_outputs(

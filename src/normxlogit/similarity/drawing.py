@@ -26,7 +26,7 @@ def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block
         words: Whether tokens are merged to words; None where the texts have words.
     """
     blocks = attribution_blocks(s, words=words)
-    if "token" not in s.units.kind:
+    if "token" not in s.units.kind:  # words or sentences, as `group` returns them, have no pairs
         return blocks
     if not s.has_text:  # two pictures: no sentence, and no bars of words
         blocks = [block for block in blocks if block.kind in (Header.kind, MediumBlock.kind, Legend.kind)]
@@ -34,7 +34,8 @@ def similarity_blocks(s: Similarity, *, words: bool | None = None) -> list[Block
     if s.pairs is None:
         return blocks
     grid = pairs_grid(s)
-    blocks += [_strongest(grid)] if s.has_words else []
+    if s.has_words:
+        blocks.append(_strongest_pairs(grid))
     blocks.append(Fold("Every pair", [grid], opened=True))
     return blocks
 
@@ -57,11 +58,11 @@ def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
 
 def pairs_grid(s: Similarity) -> Grid:
     """Return the contribution of each pair of words to the cosine, or of tokens or patches, without the biases."""
-    values: Any = s.pairs  # (T1 + 1, T2 + 1)
-    first_names, first_tokens = _names_and_tokens(s, 0)
-    second_names, second_tokens = _names_and_tokens(s, 1)
-    rows = np.stack([values[tokens].sum(0) for tokens in first_tokens])  # (W1, T2 + 1)
-    scores = np.stack([rows[:, tokens].sum(1) for tokens in second_tokens], 1)  # (W1, W2)
+    token_pairs: Any = s.pairs  # (T1 + 1, T2 + 1), the last row and column are the biases'
+    first_names, tokens_of_first = _names_and_tokens(s, 0)
+    second_names, tokens_of_second = _names_and_tokens(s, 1)
+    rows = np.stack([token_pairs[tokens].sum(0) for tokens in tokens_of_first])  # (W1, T2 + 1)
+    scores = np.stack([rows[:, tokens].sum(1) for tokens in tokens_of_second], 1)  # (W1, W2)
     caption = f"What each pair adds to the cosine {s.prediction.value:.3f}"
     return Grid(first_names, second_names, scores, caption, caption)
 
@@ -83,12 +84,13 @@ def _names_and_tokens(s: Similarity, sequence: int) -> tuple[list[str], list[lis
     return names, np.arange(len(units)).reshape(-1, 1).tolist()  # each one's own index
 
 
-def _strongest(grid: Grid) -> Table:
+def _strongest_pairs(grid: Grid) -> Table:
     """Return the pairs of words with the largest contributions to the cosine."""
     rows = []
-    for index in map(int, np.argsort(-grid.scores, axis=None, kind="stable")[:LISTED_PAIRS]):
+    by_score = np.argsort(-grid.scores, axis=None, kind="stable").tolist()  # indices of the fields, row by row
+    for index in by_score[:LISTED_PAIRS]:
         row, column = divmod(index, len(grid.columns))
-        score, strength = float(grid.scores[row, column]), float(grid.strengths[row, column])
-        pair_score = cell(f"{score:+.3f}", score, strength=strength)
+        score = float(grid.scores[row, column])
+        pair_score = cell(f"{score:+.3f}", score, strength=float(grid.strengths[row, column]))
         rows.append([cell(grid.rows[row]), cell(grid.columns[column]), pair_score])
     return Table([Column(""), Column(""), Column("", numbers=True)], rows, "The strongest pairs")

@@ -55,7 +55,7 @@ def choose_task(model: nn.Module, task: TaskName | None = None) -> type[Task]:
     claiming = _claiming_task(model)
     if claiming is not None and task in (None, claiming.name):
         return claiming
-    if task is not None and all_tasks()[task].models.wrapper:  # it makes an answer of any model's states
+    if task is not None and all_tasks()[task].models.wrapper:  # its wrapper makes an answer of any model's states
         return task_class(task)
     unwrapped_model = unwrapped(model)
     if isinstance(unwrapped_model, PreTrainedModel):
@@ -76,7 +76,8 @@ def _task_of_plain(model: nn.Module, task: TaskName | None) -> TaskName:
 
 def _task_of_pretrained(model: PreTrainedModel, task: TaskName | None) -> TaskName:
     """Return the caller's task of a model of transformers, or the first that its class declares."""
-    name, declared = type(model).__name__, declared_tasks(model)
+    name = type(model).__name__
+    declared = declared_tasks(model)
     if task is None:
         if not declared:
             raise UnsupportedModelError(f"{name} {head_error(name)}")
@@ -171,15 +172,15 @@ def task_name(class_name: str, config: Any = None) -> TaskName | None:
 
 
 def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
-    """Return the tasks of a model class by its name, in order of preference: BART's has two.
+    """Return the tasks of a model class by its name, in order of preference: that of BART has two.
 
-    transformers' mappings say it; of a class that is in none, such as a user's, the ending of its name.
+    transformers' mappings of classes say it; of a class that is in none, such as a user's, the ending of its name.
 
     Args:
         class_name: The name of the class.
         config: The model's configuration; None if it is not known.
     """
-    lacks_encoder = not getattr(config, "is_encoder_decoder", True)
+    lacks_encoder = not getattr(config, "is_encoder_decoder", True)  # False where it is not known
     for by_ending in (False, True):
         names = [
             name
@@ -188,7 +189,7 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
         ]
         if names:
             return tuple(names)
-    return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()
+    return ("causal-lm",) if class_name.endswith("LMHeadModel") else ()  # as GPT-2's is called
 
 
 def wrappers() -> list[tuple[TaskName, Any]]:
@@ -204,7 +205,8 @@ def wrapping_task() -> TaskName | None:
 def head_error(class_name: str) -> str:
     """Return why a class without a supported head cannot be explained, and what to load instead."""
     if class_name.endswith("Model"):
-        stem, wrapping = class_name.removesuffix("Model"), wrapping_task()
+        stem = class_name.removesuffix("Model")
+        wrapping = wrapping_task()
         embeds = "" if wrapping is None else f"; a model that embeds texts needs task={wrapping!r}"
         return (
             "is a bare encoder: it has no head whose answer could be explained. Load a fine-tuned checkpoint with one, "

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from ..copies.module_io import TensorInputs
 from ..copies.pool import Pool
 from ..errors import InputError, UnsupportedModelError, listed
 from ..extending import ModelClasses
@@ -37,17 +38,28 @@ MAX_SUMMARY_LABELS = 6
 
 EXAMPLE_TEXT = "Is it so?"
 
+
+class TokenLimits(NamedTuple):
+    """The most tokens that a model reads."""
+
+    text: int | None  # of a text, or of the source of an encoder; None for any number
+    decoder: float | None = None  # of a decoder beside an encoder; inf for any number, None without such a decoder
+
+
 Region = tuple[float, ...]
 """A box in pixels, or a span in seconds."""
 
 Needed = Literal["words", "one text", "one input"]
-"""What a method or a call may need of an input."""
+"""What a method or a call may need of an input: words, or to be one text, or one input of any kind, for each answer."""
 
 Pooling = Literal["mean", "first", "last"]
 """How the states of a text's tokens become one vector: their mean, or the first or last token's."""
 
 PROBES = ([0, 1, 1], [1, 0, 1], [1, 1, 0], [0, 0, 1])
 """Token ids of short texts that any model can read."""
+
+PositionCount = Callable[[nn.Module], int | None]
+"""Returns the number of positions that a model, or a part of it, has embeddings for; None for any number."""
 
 NO_ID = -1
 """A padding id that no token has, for heads that search for the first padding token."""
@@ -89,7 +101,8 @@ class Task:
         self.tokenizer = self.tokenizer_of(tokenizer)
         self._model = model
         self._labels = labels
-        takes_labels = labels is None or self.outputs.labels == label_names(labels)  # outputs of a classifier do
+        # The outputs of a classifier have taken the names; those of other tasks keep their own.
+        takes_labels = labels is None or self.outputs.labels == label_names(labels)
         if not takes_labels:
             raise InputError(
                 f"labels= names the outputs of a classifier, and {type(model).__name__} is a model for {self.name}: "
@@ -146,7 +159,7 @@ class Task:
         texts = [torch.tensor([ids]) for ids in PROBES]  # (1, 3) each
         return [{"input_ids": ids, "attention_mask": torch.ones_like(ids)} for ids in texts]
 
-    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: TensorInputs, batch: Batch, device: torch.device) -> TensorInputs:
         """Return the inputs of one text as the caller's model takes them.
 
         Args:
@@ -156,17 +169,14 @@ class Task:
         """
         return inputs
 
-    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
-        """Return the maximal number of tokens that are read, None for any, and that a decoder beside an encoder reads.
+    def limits(self, model: nn.Module, positions: PositionCount) -> TokenLimits:
+        """Return the most tokens that a model reads.
 
         Args:
             model: The model.
-            positions: Returns the size of the position embeddings of a model, or of its part.
-
-        Returns:
-            The second is None without such a decoder, and inf for any number.
+            positions: Counts the positions of a model, or of a part of it.
         """
-        return positions(model), None
+        return TokenLimits(positions(model))
 
     def finalise_parts(self, parts: Parts, pool: Pool[PreTrainedModel], model: "TaskModel") -> Parts:
         """Return the parts of a model, completed or changed as the task needs.
@@ -214,10 +224,10 @@ class Task:
             InputError: If the task does not read such inputs.
         """
         continues_text = self.position.left_to_right
-        read = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues_text)
-        if read is None:
+        chats_read = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues_text)
+        if chats_read is None:  # no chats, but texts
             return model.encoder.encode_input(inputs, long_text=long_text)
-        chats, single = read
+        chats, single = chats_read
         prompts = [read_prompt(self.processor, chat, answer_follows=continues_text) for chat in chats]
         return [self._encode_chat(model, prompt, long_text) for prompt in prompts], single
 
@@ -324,7 +334,7 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
     if prompt.contents is not None and encoding.offsets is not None:
         for token, (start, end) in enumerate(encoding.offsets):
             is_content = any(content.start < end and start < content.end for content in prompt.contents)
-            is_completion = start >= len(prompt.text)
+            is_completion = start >= len(prompt.text)  # where the encoding is of both
             special[token] |= not is_content and not is_completion
     notes = (*encoding.notes, *prompt.notes)
     return replace(encoding, special=tuple(special), notes=notes, contents=prompt.contents)
@@ -364,7 +374,7 @@ class Generates:
         """Refuse models whose input is not a prompt, which a completion could follow."""
 
     def explain_written(self, model: Any, inputs: Any, options: Any, settings: GenerateSettings) -> Any:
-        """Return the results of what the model writes about inputs that are not prompts; None if they are prompts.
+        """Return the results of what the model generates from inputs that are not prompts; None if they are prompts.
 
         Args:
             model: The model.
@@ -407,14 +417,17 @@ class Generates:
         completion: str,
         settings: GenerateSettings,
     ) -> tuple[Encoding, int]:
-        """Encode a prompt, which alone is `before`, with a completion; also count the prompt's tokens.
+        """Encode a prompt with a completion.
 
         Args:
             model: The model.
             prompt: The prompt as it was rendered.
             before: The encoding of the prompt alone.
             completion: The text of the completion.
-            settings: Those of `generate` with which the completion is written.
+            settings: The settings of `generate` with which the completion is generated.
+
+        Returns:
+            The encoding of both, and how many of its tokens are the prompt's.
         """
         raise NotImplementedError
 

@@ -55,7 +55,9 @@ class Vocabulary(Outputs):
         raise TargetError(f"{name!r} is not one token for this model but {pieces}; choose a single-token word")
 
     def ids_of(self, name: str) -> list[int]:
-        """Return the ids of a string's tokens after a text: of one token if there is one, preferably a word's first.
+        """Return the ids of a string's tokens where it follows another text.
+
+        It is one token if there is one, preferably a token with which a word begins.
 
         Args:
             name: The string; if it begins with a space only this spelling is looked for.

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 LONGEST_ANSWER = 15
 """Most tokens of an extracted answer, the usual bound of SQuAD readers."""
+
 CONTEXT = 1
 """The sequence id of the context's tokens: the question comes first."""
 
 
-class Span(AnswerPosition):
+class AtSpan(AnswerPosition):
     """The start and the end of the span of the context that answers the question."""
 
     pooled = False
@@ -44,30 +45,18 @@ class Span(AnswerPosition):
         return super().locate(encodings, position)
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
-        """Return the span, (B, 2), with the largest sum of start and end logit, (B, T, 2), among the context's tokens.
+        """Return the positions of the start and the end of each text's answer, (B, 2).
 
-        The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger, and where
-        all of the context was removed.
+        Args:
+            batch: B texts.
+            logits: The logits of start and end at every token, (B, T, 2).
         """
         if logits is None:
             raise ValueError("the model's logits are needed to find the position")
-        logits = logits.float()
         spans = []
         for row, encoding in enumerate(batch.encodings):
-            tokens = batch.mask[row].nonzero()[:, 0]  # (T,), without padding
-            is_context = [sequence_id == CONTEXT for sequence_id in encoding.sequence_ids]
-            outside_context = ~torch.tensor(is_context, device=logits.device)  # (T,)
-            token_logits = logits[row, tokens]  # (T, 2)
-            start, end = token_logits.masked_fill(outside_context[:, None], -torch.inf).unbind(-1)  # (T,) each
-            count = len(token_logits)
-            # From the diagonal, where start is end, to the longest answer above it.
-            is_answer_span = torch.ones(count, count, dtype=torch.bool, device=logits.device)  # (T, T), starts by ends
-            is_answer_span = is_answer_span.triu().tril(LONGEST_ANSWER - 1)
-            sums = (start[:, None] + end).masked_fill(~is_answer_span, -torch.inf)  # (T, T)
-            best_start, best_end = divmod(int(sums.argmax()), count)
-            if encoding.special[0] and token_logits[0].sum() > sums.max():
-                best_start = best_end = 0
-            spans.append(tokens[[best_start, best_end]])  # (2,)
+            positions = batch.mask[row].nonzero()[:, 0]  # (T,), without padding
+            spans.append(positions[_best_span(encoding, logits[row, positions].float())])  # (2,)
         return torch.stack(spans)
 
     def spans(self, run: "ForwardPass") -> list[Prediction]:
@@ -104,6 +93,28 @@ class Span(AnswerPosition):
         return prediction._replace(id=places[prediction.id])
 
 
+def _best_span(encoding: Encoding, token_logits: Tensor) -> list[int]:
+    """Return the first and the last token of the answer: the span of the context with the largest sum of logits.
+
+    The first token stands for "no answer" (SQuAD 2) where it is a special one and its own sum is larger, and where
+    all of the context was removed.
+
+    Args:
+        encoding: The question and the context.
+        token_logits: The logits of start and end at each token, (T, 2).
+    """
+    is_context = [sequence_id == CONTEXT for sequence_id in encoding.sequence_ids]
+    outside_context = ~torch.tensor(is_context, device=token_logits.device)  # (T,)
+    start, end = token_logits.masked_fill(outside_context[:, None], -torch.inf).unbind(-1)  # (T,) each
+    sums = start[:, None] + end  # (T, T), starts by ends
+    # From the diagonal, where start is end, to the longest answer above it.
+    is_answer_span = torch.ones_like(sums, dtype=torch.bool).triu().tril(LONGEST_ANSWER - 1)
+    sums = sums.masked_fill(~is_answer_span, -torch.inf)
+    if encoding.special[0] and token_logits[0].sum() > sums.max():
+        return [0, 0]
+    return list(divmod(int(sums.argmax()), len(sums)))
+
+
 class QuestionAnswering(Task):
     """Logits of start and end at every token; by default the start is explained."""
 
@@ -115,4 +126,4 @@ class QuestionAnswering(Task):
         plain=True,
     )
     outputs = Outputs(("start", "end"), outcomes=None)
-    position = Span()
+    position = AtSpan()

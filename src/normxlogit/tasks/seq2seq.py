@@ -1,7 +1,7 @@
 """Encoder-decoder language models: the decoder is explained, and the encoder's states are one of its inputs."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ..compat import decoder_of, encoder_of
 from ..copies.clone import Forward, override_forward
+from ..copies.module_io import TensorInputs
 from ..copies.pool import private_clone
 from ..copies.precision import without_autocast
 from ..errors import InputError, UnsupportedModelError
@@ -22,7 +23,7 @@ from ..inputs.encoding import EMPTY, Encoding
 from ..inputs.token_ids import check_ids
 from ..inputs.windows import check_fits
 from ..results.storage.schema import Indices
-from .base import Generates, GenerateSettings, of_prompt
+from .base import Generates, GenerateSettings, PositionCount, TokenLimits, of_prompt
 from .language import AtLastToken, OverVocabulary
 
 if TYPE_CHECKING:
@@ -61,16 +62,16 @@ class Seq2Seq(Generates, OverVocabulary):
     _cached_source: tuple[Indices, Tensor] | None = None
     """The token ids of the source that was read last, and its encoder states, (1, S, H)."""
 
-    def limits(self, model: Any, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
+    def limits(self, model: Any, positions: PositionCount) -> TokenLimits:
         """Return the limits of the encoder and of the decoder, each of which has position embeddings of its own."""
-        return positions(encoder_of(model)), positions(decoder_of(model)) or math.inf
+        return TokenLimits(positions(encoder_of(model)), positions(decoder_of(model)) or math.inf)
 
     def adapt(self, module: nn.Module) -> bool:
-        """Make a copy callable as its decoder alone."""
+        """Make a copy callable as its decoder alone, which could change its answer."""
         override_forward(module, _call_as_decoder)
         return True
 
-    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: TensorInputs, batch: Batch, device: torch.device) -> TensorInputs:
         """Return the inputs of encoder and decoder."""
         ids = torch.tensor([_source_ids(batch.encodings[0])], device=device)  # (1, S)
         return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "decoder_input_ids": inputs["input_ids"]}
@@ -112,7 +113,8 @@ class Seq2Seq(Generates, OverVocabulary):
             raise InputError("the completion is empty")
         check_ids(ids, model.encoder.vocabulary, "the completion")
         if forced_token is not None and ids[:1] != [forced_token]:
-            begins_with_language = ids[0] in self.tokenizer.all_special_ids  # the one that the tokenizer is set to
+            # The forced token is mostly that of a language; the tokenizer may be set to another language.
+            begins_with_language = ids[0] in self.tokenizer.all_special_ids
             ids = [forced_token, *(ids[1:] if begins_with_language else ids)]
         return append_tokens(self.tokenizer, before, ids), len(before)
 
@@ -131,11 +133,11 @@ class Seq2Seq(Generates, OverVocabulary):
         """Return a batch with the encoder's states of the sources, or with the sources themselves."""
         sources = [_source_ids(encoding) for encoding in batch.encodings]
         longest = max(map(len, sources))
-        mask = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in sources]
-        padded = [[*ids, *[model.pad_id] * (longest - len(ids))] for ids in sources]
-        source_mask = torch.tensor(mask, device=model.device)  # (B, S)
-        source = torch.tensor(padded, device=model.device)  # (B, S)
-        # A third axis is added, because tensors of the shape of the tokens' mask are treated as values of each token.
+        mask_rows = [[1] * len(ids) + [0] * (longest - len(ids)) for ids in sources]
+        id_rows = [[*ids, *[model.pad_id] * (longest - len(ids))] for ids in sources]
+        source_mask = torch.tensor(mask_rows, device=model.device)  # (B, S)
+        source = torch.tensor(id_rows, device=model.device)  # (B, S)
+        # With a third axis, as tensors of the shape of the tokens' mask, (B, T), count as a value for each token.
         source_inputs = {"source_mask": source_mask[..., None]}
         if encode_sources:
             source_inputs["encoder_states"] = self._encoder_states(model, sources, source, source_mask)  # (B, S, H)
@@ -144,7 +146,14 @@ class Seq2Seq(Generates, OverVocabulary):
         return replace(batch, inputs=batch.inputs | source_inputs)
 
     def _encoder_states(self, model: "TaskModel", sources: Sequence[Indices], ids: Tensor, mask: Tensor) -> Tensor:
-        """Return the encoder's states, (B, S, H); they are cached while consecutive calls have the same source."""
+        """Return the encoder's states, (B, S, H); those of one source are cached for further calls with it.
+
+        Args:
+            model: The model.
+            sources: The token ids of B sources.
+            ids: The same, padded, (B, S).
+            mask: 1 at tokens, 0 at padding, (B, S).
+        """
         if self._cached_source is not None:
             cached_ids, cached_states = self._cached_source
             if all(source == cached_ids for source in sources):
@@ -199,7 +208,13 @@ def with_first_tokens(tokenizer: Any, encoding: Encoding, first: list[int]) -> E
 
 
 def encoder_output(model: "TaskModel", source: Tensor, **inputs: Tensor) -> Any:
-    """Return what the encoder returns for sources; its hidden states, (B, S, H), come first."""
+    """Return what the encoder returns for sources; its hidden states, (B, S, H), come first.
+
+    Args:
+        model: An encoder-decoder model.
+        source: What the encoder reads: token ids, (B, S), or the features of a sound.
+        **inputs: Further inputs of the encoder, such as a mask.
+    """
     encoder = encoder_of(private_clone(model.unmodified))
     with torch.inference_mode(), without_autocast({"source": source}):
         return encoder(source, **inputs)
@@ -219,21 +234,25 @@ def _call_as_decoder(
     frames_mask: Any = None,
     **inputs: Any,
 ) -> Any:
-    """Call a model as a decoder, with the encoder's states, or a source and the masks of its tokens or frames.
+    """Call an encoder-decoder model of transformers with the inputs of a decoder.
+
+    The encoder does not run if its states are given: the forward of transformers takes them as `encoder_outputs`.
 
     Args:
         original: The model's own forward.
         input_ids: The decoder's token ids, (B, T); None with `inputs_embeds`.
         encoder_states: The encoder's states, (B, S, H); None if the encoder runs now, and for the head alone.
         source: What the encoder reads if it runs now: token ids, (B, S, 1), or a sound.
-        source_mask: Which tokens of the source are no padding, (B, S, 1); of a sound which states of the encoder.
-        frames_mask: Which frames of a sound are no padding, (B, F, 1).
+        source_mask: 1 at tokens of the source, 0 at padding, (B, S, 1); of a sound at states of the encoder.
+        frames_mask: 1 at frames of a sound, 0 at padding, (B, F, 1); None if there is no padding, or no sound.
         **inputs: All other inputs of a decoder.
     """
     model: Any = original.__self__  # type: ignore[attr-defined]
     encoder_input = str(model.main_input_name)
     reads_tokens = encoder_input == "input_ids"
-    inputs.pop("attention_mask", None)  # padding follows the text, and a decoder does not attend to later tokens
+    # The model's `attention_mask` is that of the encoder. The decoder needs none: padding follows its tokens, and it
+    # does not attend to later tokens.
+    inputs.pop("attention_mask", None)
     if reads_tokens and source_mask is not None:
         inputs["attention_mask"] = source_mask[..., 0]
     if frames_mask is not None:
@@ -241,11 +260,8 @@ def _call_as_decoder(
     if source is not None:
         inputs[encoder_input] = source[..., 0] if reads_tokens else source
     else:
-        if encoder_states is None:  # the head on single tokens, which attends to nothing
-            tokens = inputs.get("inputs_embeds", input_ids)
-            width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)  # some are projected first
-            weight = next(model.parameters())
-            encoder_states = torch.zeros(len(tokens), 1, width, dtype=weight.dtype, device=weight.device)
+        if encoder_states is None:
+            encoder_states = _states_of_no_source(model, len(inputs.get("inputs_embeds", input_ids)))
         states_mask = None if frames_mask is None or source_mask is None else source_mask[..., 0].bool()
         inputs["encoder_outputs"] = EncoderOutput(last_hidden_state=encoder_states, attention_mask=states_mask)
     if "inputs_embeds" in inputs:
@@ -253,3 +269,11 @@ def _call_as_decoder(
     else:
         inputs["decoder_input_ids"] = input_ids
     return original(use_cache=False, **inputs)
+
+
+def _states_of_no_source(model: Any, count: int) -> Tensor:
+    """Return states for the call of the head on N single tokens, which attends to no source, (N, 1, H)."""
+    # A decoder with an encoder of another width projects its states, which therefore must have that width.
+    width = getattr(getattr(model.config, "encoder", None), "hidden_size", 1)
+    weight = next(model.parameters())
+    return torch.zeros(count, 1, width, dtype=weight.dtype, device=weight.device)

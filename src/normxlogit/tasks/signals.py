@@ -1,6 +1,5 @@
 """Inputs that are not texts, such as pictures, sounds and series of numbers: their parts are tokens without a text."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from ..inputs.batches import Batch
 from ..inputs.encoding import Encoding
 from ..results.units.media import Medium, medium_class
 from ..results.units.units import UnitKind, Units
-from .base import Needed, Task
+from .base import Needed, PositionCount, Task, TokenLimits
 
 if TYPE_CHECKING:
     from ..model.task_model import TaskModel
@@ -41,9 +40,9 @@ class ReadsSignals(Task):
         """Return any reader, or none: there is no tokenizer."""
         return reader
 
-    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
-        """Return no limits: what reads an input brings it to the size that the model reads."""
-        return None, None
+    def limits(self, model: nn.Module, positions: PositionCount) -> TokenLimits:
+        """Return no limit: what reads an input brings it to the size that the model reads."""
+        return TokenLimits(None)
 
     def add_inputs(self, batch: Batch, model: "TaskModel", *, encode_sources: bool = True) -> Batch:
         """Return a batch with the signals, which have one shape, and token ids of zero."""
@@ -69,6 +68,6 @@ class ReadsSignals(Task):
         units = Units(kind=kinds, text=encoding.tokens, special=encoding.special, sequence=encoding.sequence_ids)
         if medium is None:
             return units, ()
-        special = np.ones(len(units), bool)
-        special[medium.units] = medium.sizes.ravel() == 0
+        special = np.ones(len(units), bool)  # tokens without a place, such as a class token
+        special[medium.units] = medium.sizes.ravel() == 0  # padding has a place without area or duration
         return replace(units, special=tuple(special.tolist())), (medium,)

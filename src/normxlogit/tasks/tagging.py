@@ -72,7 +72,7 @@ class AtTaggedToken(AtToken):
     can_choose = True
 
     def __init__(self, outside: Callable[[], Collection[int]]) -> None:
-        self._outside = outside  # returns the indices of labels outside every entity
+        self._outside = outside  # returns the indices of labels outside every entity, which a caller may rename
 
     def ignoring(self, labels: Collection[int]) -> "AtTaggedToken":
         """Return the position for a pipeline that leaves out tokens of some labels, given by their indices."""

@@ -71,9 +71,11 @@ class BatchTargets:
     explained: OutputQuantity = field(default="logit", kw_only=True)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the target's logits minus the contrast's, (N, K), of all, (N, C): what NormXLogit and LogAt explain.
+        """Return the logits of the targets minus that of the contrast, (N, K): what NormXLogit and LogAt explain.
 
-        `texts` says which text of the batch each row belongs to, (N,); None when N is B.
+        Args:
+            logits: All outputs, (N, C), of N texts or tokens.
+            texts: Which text of the batch each row belongs to, (N,); None when N is B.
         """
         ids = self.ids if texts is None else self.ids[texts]  # (N, K)
         target_logits = logits.gather(1, ids)  # (N, K)
@@ -102,7 +104,12 @@ class BatchTargets:
         return values
 
     def _log_probabilities(self, values: Tensor, logits: Tensor) -> Tensor:
-        """Return the log-probabilities of targets, (N, K), by their logits less the contrast's and all, (N, C)."""
+        """Return the log-probabilities of targets, (N, K).
+
+        Args:
+            values: Their logits minus that of the contrast, if there is one, (N, K).
+            logits: All outputs, (N, C).
+        """
         if self.task.outputs.outcomes is None:
             raise TargetError(f"a model for {self.task.name} gives no probability of a target")
         if self.task.outputs.outcomes == "independent" or self.contrast is not None:
@@ -110,7 +117,10 @@ class BatchTargets:
         return values - log_normaliser(logits)
 
     def vocabulary_rows(self) -> tuple[Tensor, "BatchTargets"]:
-        """Return the vocabulary rows that `select` needs, (R,), and this target with its ids counted in them."""
+        """Return the vocabulary entries that `select` needs, (R,), and this target with its ids counted among them.
+
+        A head then computes R logits of a hidden state, and not those of the whole vocabulary.
+        """
         target_ids = self.ids.flatten()  # (B * K,)
         all_ids = target_ids if self.contrast is None else torch.cat([target_ids, self.contrast])
         rows, indices = all_ids.unique(return_inverse=True)
@@ -121,13 +131,17 @@ class BatchTargets:
 
 
 def check_target(
-    task: Task, outputs: int, spec: TargetSpec, contrast: Choice | None, choice_by_text: Sequence[Choice] | None = None
+    task: Task,
+    output_count: int,
+    spec: TargetSpec,
+    contrast: Choice | None,
+    choice_by_text: Sequence[Choice] | None = None,
 ) -> None:
     """Refuse targets that are invalid for every text, before any forward pass.
 
     Args:
         task: The task.
-        outputs: How many outputs the model has.
+        output_count: How many outputs the model has.
         spec: The target for all texts; None for the prediction.
         contrast: The output that is subtracted; None for none.
         choice_by_text: A target for each text, instead of `spec`.
@@ -139,14 +153,14 @@ def check_target(
     indices = list[int]()
     for place, choice in enumerate(choice_by_text or ()):
         try:
-            indices.append(index_of(task, choice, outputs))
+            indices.append(index_of(task, choice, output_count))
         except TargetError as error:  # noqa: PERF203  # it says which one
             raise TargetError(f"targets[{place}]: {error}") from None
     if spec is not None:
-        choices, _ = _choices(task, spec, outputs)
+        choices, _ = _choices(task, spec, output_count)  # raises the errors
         if not isinstance(spec, All):  # the contrast may be one of all labels, whose scores are then zero
             indices += choices
-    if contrast is not None and index_of(task, contrast, outputs) in indices:
+    if contrast is not None and index_of(task, contrast, output_count) in indices:
         raise TargetError(
             f"the target {contrast!r} is also the contrast, and their difference is zero at every token: give another "
             "target or another contrast"
@@ -155,7 +169,8 @@ def check_target(
 
 def contrast_note(targets: Sequence[Target]) -> Strings:
     """Return a note if one of the targets of a text is the contrast itself, so that its scores are zero; or ()."""
-    name, contrast_id = targets[0].contrast, targets[0].contrast_id
+    name = targets[0].contrast
+    contrast_id = targets[0].contrast_id
     if contrast_id is None or all(target.id != contrast_id for target in targets):
         return ()
     return (f"{name!r} is both target and contrast: their difference is zero at every token",)
@@ -183,37 +198,38 @@ def resolve(
     Raises:
         TargetError: If there is no such output.
     """
-    outputs = run.logits.shape[-1]
+    output_count = run.logits.shape[-1]
     task.outputs.check_contrast(contrast)
+    has_target_axis = False
     if choice_by_text is not None:
-        rows = [[index_of(task, choice, outputs)] for choice in choice_by_text]
-        ids, has_target_axis = torch.tensor(rows, device=run.logits.device), False  # (B, 1)
+        rows = [[index_of(task, choice, output_count)] for choice in choice_by_text]
+        ids = torch.tensor(rows, device=run.logits.device)  # (B, 1)
     elif spec is None:
-        ids, has_target_axis = task.outputs.default_target(run.logits), False  # (B, 1)
+        ids = task.outputs.default_target(run.logits)  # (B, 1)
     else:
-        choices, has_target_axis = _choices(task, spec, outputs)
+        choices, has_target_axis = _choices(task, spec, output_count)
         ids = torch.tensor([choices], device=run.logits.device).expand(len(run.logits), -1)  # (B, K)
     contrast_ids = None
     if contrast is not None:
-        contrast_ids = torch.full((len(ids),), index_of(task, contrast, outputs), device=ids.device)  # (B,)
+        contrast_ids = torch.full((len(ids),), index_of(task, contrast, output_count), device=ids.device)  # (B,)
     return BatchTargets(ids, contrast_ids, run.positions, has_target_axis, task)
 
 
-def _choices(task: Task, spec: TargetSpec, outputs: int) -> tuple[list[int], bool]:
-    """Return the outputs of the caller's target, and whether results have a label axis for them."""
+def _choices(task: Task, spec: TargetSpec, output_count: int) -> tuple[list[int], bool]:
+    """Return the indices of the outputs that a target names, and whether results have an axis of targets for them."""
     if isinstance(spec, All):
         if task.outputs.vocabulary:
             raise TargetError("ALL would be the whole vocabulary; name the tokens you want instead")
-        return list(range(outputs)), True
+        return list(range(output_count)), True
     if is_choice(spec):
-        return [index_of(task, spec, outputs)], False
+        return [index_of(task, spec, output_count)], False
     if not isinstance(spec, Sequence) or isinstance(spec, bytes):
         advice = "; targets= takes one for each text" if isinstance(spec, Iterable) else ""
         kind = type(spec).__name__
         raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {kind}{advice}")
     if not spec:
         raise TargetError("the list of targets is empty")
-    return [index_of(task, choice, outputs) for choice in spec], True
+    return [index_of(task, choice, output_count) for choice in spec], True
 
 
 def is_choice(value: object) -> TypeGuard[Choice]:
@@ -224,7 +240,17 @@ def is_choice(value: object) -> TypeGuard[Choice]:
 def describe_targets(
     target: BatchTargets, ids: FloatArray, contrast: FloatArray | None, places: FloatArray | None
 ) -> list[tuple[Target, ...]]:
-    """Return the target information for results; places, (B,) or (B, 2), count in each text's own tokens."""
+    """Return the targets of each of B texts as results have them.
+
+    The indices are given as the numbers that came from the device with the scores, which are floats.
+
+    Args:
+        target: The targets, which know the task.
+        ids: The explained outputs, (B, K).
+        contrast: The output that is subtracted, the same for all texts, (B,); None for none.
+        places: The token at which the outputs are read, counted in each text's own tokens, (B,); or one for each of
+            two outputs, (B, 2); None for the text as a whole.
+    """
     outputs = target.task.outputs
     ids_by_text = ids.astype(int).tolist()
     names = {output_id: outputs.name_of(output_id) for text_ids in ids_by_text for output_id in text_ids}
@@ -232,12 +258,12 @@ def describe_targets(
     contrast_name = None if contrast_id is None else outputs.name_of(contrast_id)
     targets_by_text = []
     for text, text_ids in enumerate(ids_by_text):
-        read_at = [None] if places is None else places[text].astype(int).reshape(-1).tolist()
-        has_place_of_output = len(read_at) > 1  # of a span, whose output 0 is its start and 1 its end
+        tokens = [None] if places is None else places[text].astype(int).reshape(-1).tolist()
+        has_token_per_output = len(tokens) > 1  # of a span, whose output 0 is its start and 1 its end
         targets = []
         for output_id in text_ids:
-            place = read_at[output_id if has_place_of_output else 0]
-            targets.append(Target(outputs.kind, names[output_id], output_id, contrast_name, contrast_id, place))
+            token = tokens[output_id if has_token_per_output else 0]
+            targets.append(Target(outputs.kind, names[output_id], output_id, contrast_name, contrast_id, token))
         targets_by_text.append(tuple(targets))
     return targets_by_text
 
@@ -269,7 +295,7 @@ def choice_from_text(task: Task, text: str) -> Choice:
         text: What was typed.
     """
     try:
-        index_of(task, text, sys.maxsize)
+        index_of(task, text, sys.maxsize)  # for any number of outputs
     except TargetError:
         return int(text) if text.isdecimal() and text.isascii() else text
     return text

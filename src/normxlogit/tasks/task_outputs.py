@@ -126,7 +126,11 @@ class Outputs:
         return likeliest if self.outcomes else torch.zeros_like(likeliest)
 
     def predicted(self, explained: Tensor) -> Tensor | None:
-        """Return which output a prediction shows, (B, 1), if the explained ones, (B, K), decide it: those of values."""
+        """Return the output that a prediction shows, (B, 1): of values the first explained one; None for the likeliest.
+
+        Args:
+            explained: The explained outputs, (B, K).
+        """
         return explained[:, :1] if self.kind == "value" else None
 
     def index_of(self, name: str) -> int:
@@ -154,7 +158,7 @@ class Outputs:
         return logits.sigmoid() if self.outcomes == "independent" else logits.softmax(-1)
 
     def top(self, logits: Tensor, ids: Tensor | None = None) -> Tensor:
-        """Return the predicted output of each row: its logit, its index, and its probability or NaN, (N, 3).
+        """Return the predicted output of each row as numbers: its logit, its index, its probability or NaN, (N, 3).
 
         Args:
             logits: The logits, (N, C).
@@ -169,7 +173,7 @@ class Outputs:
         return torch.cat((values, ids.to(values.dtype), probability), -1)
 
     def answered(self, logits: Tensor, explained: Tensor) -> Tensor:
-        """Return the answers in logits as `top` does: the likeliest outputs, of several true ones the explained.
+        """Return the answers in logits as `top` does: the likeliest outputs, the explained ones if several are true.
 
         Args:
             logits: (N, C).
@@ -240,11 +244,11 @@ class AnswerPosition:
 
     def every(self, encoding: Encoding) -> list[int]:
         """Return the tokens whose predictions `position=ALL` explains; refuse it where no token can be chosen."""
-        self.locate([encoding], 0)  # raises the error
+        self.locate([encoding], 0)  # raises the error, which is the same for the choice of one token
         raise NotImplementedError
 
     def stays(self, *, masked: bool) -> bool:
-        """Return whether the explained token is kept where others are removed; it can be masked itself, not deleted.
+        """Return whether the explained token stays where others are removed: it can be masked, but not deleted.
 
         Args:
             masked: Whether removed tokens are replaced by a mask, or by another token, and not deleted.
@@ -356,10 +360,10 @@ def logits_at(logits: Tensor, positions: Tensor) -> Tensor:
 def _token_index(encoding: Encoding, position: Any) -> int:
     """Return the index of the token at a place; for a span of the text, of its first token."""
     count = len(encoding)
-    if (place := whole_number(position)) is not None:
-        if not -count <= place < count:
-            raise InputError(f"position {place} is outside the text's {count} tokens")
-        return place % count
+    if (token := whole_number(position)) is not None:
+        if not -count <= token < count:
+            raise InputError(f"position {token} is outside the text's {count} tokens")
+        return token % count  # a negative one counts from the end
     if encoding.offsets is None or encoding.text is None:
         raise InputError("a position in characters needs the text and the character offsets of its tokens")
     start, end = _span_of(encoding.text, position)
@@ -374,7 +378,7 @@ def _token_index(encoding: Encoding, position: Any) -> int:
 
 
 def _span_of(text: str, position: Any) -> Span:
-    """Return the span of a string that stands once in the text, or the caller's own with plain integers."""
+    """Return the span that a caller means by a string, which stands once in the text, or by a start and an end."""
     if isinstance(position, str):
         places = [match.span() for match in re.finditer(re.escape(position), text)] if position else []
         places = places or find_text(text, position)
@@ -382,8 +386,9 @@ def _span_of(text: str, position: Any) -> Span:
             times = len(places)
             raise InputError(f"the text must hold {position!r} once; it stands there {times} times: give (start, end)")
         return places[0]
-    span = list(map(whole_number, position)) if isinstance(position, tuple) else []
-    if len(span) != 2 or span[0] is None or span[1] is None:
+    is_pair = isinstance(position, tuple) and len(position) == 2
+    start, end = map(whole_number, position) if is_pair else (None, None)
+    if start is None or end is None:
         expected = "a token's index, a piece of the text, or its characters as (start, end)"
         raise InputError(f"a position is {expected}, not {position!r}")
-    return span[0], span[1]
+    return start, end

@@ -7,7 +7,13 @@ import regex
 
 
 def any_of(*lines: str, ignore_case: bool = True, after: str = "") -> "regex.Pattern[str]":
-    """Return a pattern for any of the words of some lines, with a pattern of what must follow."""
+    """Return a pattern for any of some words, the longest that matches.
+
+    Args:
+        *lines: The words, separated by spaces.
+        ignore_case: Whether letters match in either case.
+        after: A pattern of what must follow the word.
+    """
     words = sorted((regex.escape(word) for line in lines for word in line.split()), key=len, reverse=True)
     return regex.compile(f"(?:{'|'.join(words)}){after}", regex.IGNORECASE if ignore_case else 0)
 

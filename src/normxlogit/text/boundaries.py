@@ -72,12 +72,12 @@ def _blocks(text: str, start: int, end: int) -> list[Span]:
     blocks: list[Span] = []
     for paragraph_start, paragraph_end in _paragraphs(text, start, end):
         block_start = paragraph_start
-        follows_one_line = False  # whether the line before is a block by itself
+        follows_whole_block = False  # whether the line before is a block by itself, such as a heading
         for line in _LINE.finditer(text, paragraph_start, paragraph_end):
-            if (follows_one_line or _OWN_LINE.match(line.group())) and line.start() > block_start:
+            if (follows_whole_block or _FIRST_LINE.match(line.group())) and line.start() > block_start:
                 blocks.append((block_start, line.start()))
                 block_start = line.start()
-            follows_one_line = bool(_ONE_LINE.match(line.group()))
+            follows_whole_block = bool(_ONLY_LINE.match(line.group()))
         blocks.append((block_start, paragraph_end))
     return blocks
 
@@ -104,9 +104,9 @@ _LINE = regex.compile(r"[^\n]+")
 _EMPTY_LINE = regex.compile(r"\n[^\S\n]*\n\s*")
 
 # A line with which a block begins: an entry of a list, a heading, a row of a table, a quoted line, a rule.
-_OWN_LINE = regex.compile(r"\s*(?:[-*•+]\s|\(?\w{1,3}[.)]\s|#{1,6}\s|\||>|={3,}|-{3,})")
+_FIRST_LINE = regex.compile(r"\s*(?:[-*•+]\s|\(?\w{1,3}[.)]\s|#{1,6}\s|\||>|={3,}|-{3,})")
 # One with which it ends, too: a heading, a row of a table, a rule.
-_ONE_LINE = regex.compile(r"\s*(?:#{1,6}\s|\||={3,}|-{3,})")
+_ONLY_LINE = regex.compile(r"\s*(?:#{1,6}\s|\||={3,}|-{3,})")
 
 # A character that is a word by itself, as in Chinese.
 _ALONE = rf"[[{UNSPACED}]&&[\p{{L}}\p{{Nl}}\p{{No}}]]"

@@ -6,7 +6,7 @@ from .characters import Span
 
 
 def link_marks(text: str) -> list[Span]:
-    """Return what of links and pictures is not their text: the brackets, and the address.
+    """Return the spans of what of links and pictures is not their text: the brackets, and the address.
 
     Args:
         text: A text, with or without Markdown.
@@ -18,7 +18,7 @@ def link_marks(text: str) -> list[Span]:
 
 
 def fenced_blocks(text: str) -> list[tuple[Span, Span]]:
-    """Return the blocks of code between fences: each with its fences, and what is between them.
+    """Return the blocks of code between fences, each as two spans: with its fences, and what is between them.
 
     Args:
         text: A text, with or without Markdown. The last block may be open.
@@ -27,7 +27,7 @@ def fenced_blocks(text: str) -> list[tuple[Span, Span]]:
 
 
 def code_spans(text: str, start: int, end: int) -> list[Span]:
-    """Return the pieces of code inside lines, with their backticks.
+    """Return the spans of code inside lines, with its backticks.
 
     Args:
         text: A text, with or without Markdown.

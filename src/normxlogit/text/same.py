@@ -22,7 +22,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -60,7 +59,7 @@ class Comparable:
         """
         if start >= end:
             place = int(self.starts[start]) if start < len(self.starts) else len(self.original)
-            return place, place
+            return place, place  # an empty span
         return int(self.starts[start]), int(self.ends[end - 1])
 
     def find(self, part: "str | Comparable", *, at_words: bool = True) -> list[Span]:
@@ -75,7 +74,7 @@ class Comparable:
         places = self.find_compared(sought.text, at_words=at_words)
         if places or self.text == self.original:
             return places
-        # Marks, which the compared form does not have, are found letter by letter.
+        # Marks of Markdown, which the compared form does not have, are found letter by letter.
         return _unfolded(self.original).find_compared(sought.original, at_words=at_words)
 
     def find_compared(self, sought_text: str, *, at_words: bool) -> list[Span]:
@@ -92,6 +91,7 @@ class Comparable:
             is_place = self._is_edge(start, at_words, starts=True) and self._is_edge(end, at_words)
             if is_place:
                 places.append(self.original_span(start, end))
+            # Places of words do not overlap: the next one begins behind this one.
             start = self.text.find(sought_text, end if is_place and at_words else start + 1)
         return places
 
@@ -108,7 +108,8 @@ class Comparable:
         if not 0 < index < len(self.text):
             return True
         # Where in the original the character before the place ends, and that after it begins.
-        end_before, start_after = int(self.ends[index - 1]), int(self.starts[index])
+        end_before = int(self.ends[index - 1])
+        start_after = int(self.starts[index])
         if end_before > start_after:  # one character of the original is before and after, such as the "½" of "1/2"
             return False
         is_minus = self.text[index] == "-" and self.text[index - 1].isalnum()
@@ -199,7 +200,7 @@ def word_key(word: str) -> str:
 
 
 def matching_names(name: str, names: Sequence[str]) -> list[int]:
-    """Return the places of a name in a list: where it stands letter by letter, otherwise where a same text does.
+    """Return the indices of a name in a list: where it stands letter by letter, otherwise where the same text does.
 
     Args:
         name: What a caller calls it.
@@ -216,8 +217,7 @@ def unicode_forms(text: str) -> list[str]:
     Args:
         text: Any text.
     """
-    forms: tuple[Literal["NFC", "NFD"], ...] = ("NFC", "NFD")
-    return list(dict.fromkeys([text, *(unicodedata.normalize(form, text) for form in forms)]))
+    return list(dict.fromkeys([text, unicodedata.normalize("NFC", text), unicodedata.normalize("NFD", text)]))
 
 
 def common_spelling(spellings: Mapping[str, int]) -> str:

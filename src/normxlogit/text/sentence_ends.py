@@ -89,8 +89,8 @@ def ends_sentence(mark: Mark) -> bool:
     """
     if _ALWAYS.match(mark.sign):
         closes_quotation = len(mark.sign.rstrip(CLOSING)) < len(mark.sign)
-        goes_on = _AFTER_QUOTATION if closes_quotation else _DECIMAL_PLACE
-        return not goes_on.match(mark.after)
+        continuation = _AFTER_QUOTATION if closes_quotation else _DECIMAL_PLACE
+        return not continuation.match(mark.after)
     if mark.after and not mark.after[0].isspace():  # only "!" and "?" end a sentence there, as in "好!我"
         return mark.sign[0] in "!?" and bool(_UNSPACED.match(mark.after))
     if _SMALL_LETTER.match(mark.following):
@@ -100,7 +100,7 @@ def ends_sentence(mark: Mark) -> bool:
 
 
 def _belongs_to_word(mark: Mark) -> bool:
-    """Return whether a dot is of the word before it, and no sentence ends there."""
+    """Return whether a dot belongs to the word before it, as that of an abbreviation, and no sentence ends there."""
     word = mark.word
     if mark.is_first_word and _ENTRY.fullmatch(word):
         return True  # "1." or "a." begins an entry
@@ -113,12 +113,13 @@ def _belongs_to_word(mark: Mark) -> bool:
 
 def _is_abbreviation_inside(mark: Mark) -> bool:
     """Return whether a word is an abbreviation, and the sentence goes on after it."""
-    word, following = mark.word, mark.following
+    word = mark.word
+    following = mark.following
     if BEFORE_NAMES.fullmatch(word):
         return True
     if BEFORE_NUMBERS.fullmatch(word) or _STREET.fullmatch(word):  # "No. 5", "Hauptstr. 5"
         return bool(_FIRST_NUMBER.match(following))
-    if _ET_CETERA.fullmatch(" ".join(mark.words_before[-2:])):
+    if _ET_CETERA.fullmatch(" ".join(mark.words_before[-2:])):  # ends its sentence
         return False
     if word.isupper() and _INITIAL.fullmatch(word) and PARTICLES.match(following):  # "J. De Vries"
         return True
@@ -166,7 +167,7 @@ MARK = regex.compile(
 _ALWAYS = regex.compile(r"[[\p{STerm}།༎፡]--[.!?۔។]]", regex.V1)
 """Marks that end a sentence without white space after them."""
 
-_DECIMAL_PLACE = regex.compile(r"\d")
+_DECIMAL_PLACE = regex.compile(r"\d")  # after a full-width dot, for one
 _AFTER_QUOTATION = regex.compile(r"と|って|という|は|が|を|の|も|で|に|、|\p{Han}{1,4}[说說道问問答喊]")
 """With what a sentence goes on after a quotation in Japanese, and in Chinese."""
 

@@ -6,7 +6,8 @@ from decimal import Decimal
 import numpy as np
 import pytest
 
-from normxlogit import DataError, Predictions, attribute, summarize
+from normxlogit import DataError, Explainer, Predictions, attribute, summarize
+from tests import tiny
 from tests.contract.compare import refused
 from tests.gold import SEVERAL, SPELLED, TEXTS, YES, explainer, feelings, results, right_or_wrong  # noqa: F401  # fixtures
 
@@ -46,6 +47,16 @@ def test_a_column_of_any_type(results, tmp_path, kind):
     beside["map"] = pa.array([[("a", 1)]] * count, pairs)
     attribute(model, pa.table({"text": TEXTS, "gold": gold, **beside}), tmp_path, keep=["gold", *beside])
     assert summarize(tmp_path, gold="gold", gold_labels="id2label").accuracy == pytest.approx(np.mean(right))
+
+
+def test_the_right_next_tokens_of_a_language_model(tmp_path):
+    model = Explainer(tiny.model("llama", "CausalLM"), tiny.tokenizer_for("llama"))
+    texts = ["the movie is not", "the movie is good", "the movie is bad"]
+    predicted = [model(text).prediction for text in texts]
+    gold = [predicted[0].label, str(predicted[1].id), f"{predicted[2].label}s"]
+    attribute(model, pa.table({"text": texts, "gold": gold}), tmp_path, keep=["gold"])
+    right = summarize(tmp_path, gold="gold").right
+    assert (right.part, right.texts) == (1, 3)  # a text is the text of a token, and not its id
 
 
 @pytest.mark.parametrize("name", SPELLED)

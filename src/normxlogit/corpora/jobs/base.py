@@ -1,39 +1,28 @@
 """A job: what is called for each row of a corpus, the columns that it reads, and those that come out."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...errors import DataError, NormXLogitError
-from ...inputs.chat import ChatTemplateError
+from ...errors import DataError
 from ...methods import Method
 from ...methods.defaults import completion_methods
 from ...model.task_model import TaskModel
-from ...pipeline.by_halves import outcomes, reason_alone
 from ...pipeline.options import Options
 from ...results.base import Record
 from ...tasks.targets import All
 from ..columns import corpus_row
 from ..rows.shards import InputColumns
+from .steps import Step
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
     from ...explainer import Explainer
 
-GIVE_UP = 8
-"""If so many rows fail before any succeeds, the model is at fault, and the error is raised."""
-
 TextColumns = Callable[[], Sequence[str]]
 """Returns the columns of the input that hold texts."""
-
-
-Values = dict[int, Any]
-"""What the steps so far made of rows, by their places in the shard."""
-
-Problems = dict[int, str]
-"""Why the rows that failed have no result, by their places in the shard."""
 
 
 def column(*usual: str, is_media: bool = False) -> Any:
@@ -47,79 +36,34 @@ def column(*usual: str, is_media: bool = False) -> Any:
     return field(default=None, metadata={"usual": usual, "is_media": is_media})
 
 
-@dataclass(frozen=True)
-class Step:
-    """A step of a job: what is called with what the step before made of some rows.
-
-    The first step is called with their cells, by roles such as "prompt" of `prompt_column`; the last returns results,
-    each with the number of its tokens.
-    """
-
-    call: Callable[[list[Any]], Iterable[Any]]
-    at_once: int = 0  # how many rows it is called with; 0 for all of a shard
-    row_errors: type[NormXLogitError] | tuple[type[NormXLogitError], ...] = ()  # of a row itself, not of the model
-    size: Callable[[Any], int] | None = None  # the size of a row: rows of similar sizes are called together
-
-
-class StepRun:
-    """Calls a step with rows together, and with each half where that fails, until the rows that fail stand alone.
-
-    It counts over all shards: when the first rows all fail, the model or the settings are at fault.
-    """
-
-    def __init__(self, step: Step) -> None:
-        self.step = step
-        self._has_succeeded = False
-        self._failures = 0  # without those of rows themselves
-
-    def __call__(self, values: Values, problems: Problems) -> None:
-        """Call the step with all rows: replace their values, or move them to the problems, with the reasons."""
-        size = self.step.size
-        rows = list(values) if size is None else sorted(values, key=lambda row: size(values[row]))
-        at_once = self.step.at_once or max(len(rows), 1)
-        for start in range(0, len(rows), at_once):
-            self._call(rows[start : start + at_once], values, problems)
-
-    def _call(self, rows: list[int], values: Values, problems: Problems) -> None:
-        """Call the step with some rows: replace their values, or move those that fail to the problems."""
-        inputs = [values[row] for row in rows]
-        for row, outcome in zip(rows, outcomes(self.step.call, inputs), strict=True):
-            if isinstance(outcome, NormXLogitError):
-                self._check_failure(outcome)
-                del values[row]
-                problems[row] = reason_alone(outcome)
-            else:
-                values[row] = outcome
-                self._has_succeeded = True
-
-    def _check_failure(self, error: NormXLogitError) -> None:
-        """Raise an error that is of the model or the settings: where nothing but failures was seen."""
-        is_of_model = isinstance(error, ChatTemplateError)  # an `InputError`, but the template is the model's
-        if isinstance(error, self.step.row_errors) and not is_of_model:
-            return
-        self._failures += 1
-        if not self._has_succeeded and self._failures >= GIVE_UP:
-            raise error
-
-
 class Job(ABC):
     """The base of jobs."""
 
     shard_rows: ClassVar[int] = 64  # what is written at once by default, and the most that a kill can cost
     kind: ClassVar[str] = ""  # of the results, whose columns are `CORPUS[kind]`; empty for the model's predictions
 
-    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
-        """Return the roles of the columns that are read, with the usual names of those that must be there."""
+    def roles(self, *, reads_media: bool) -> dict[str, Sequence[str]]:
+        """Return the usual names of the columns that are read, by the roles of the columns.
+
+        A column without usual names need not be there.
+
+        Args:
+            reads_media: Whether the model reads pictures or sounds.
+        """
         settings = fields(self)  # type: ignore[arg-type]
         return {role_of(setting.name): setting.metadata["usual"] for setting in settings if setting.metadata}
 
     @abstractmethod
     def absent_columns(self, *, keep_text: bool) -> list[str]:
-        """Return the columns of its kind that the results do not have."""
+        """Return the columns that results of this kind may have, and those of this job do not have.
+
+        Args:
+            keep_text: Whether the texts are written, too.
+        """
 
     @abstractmethod
     def model_of(self, model: TaskModel) -> TaskModel:
-        """Return the model that the job calls."""
+        """Return the model that the job calls, which may be a part of the caller's; refuse one that it cannot call."""
 
     @abstractmethod
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
@@ -158,44 +102,47 @@ class Job(ABC):
         """
         return {}
 
-    def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
-        """Return the job with a name for each column: a usual one, or, where one is needed, the only one of texts.
+    def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, reads_media: bool) -> "Self":
+        """Return the job with a name for each column that must be there: the caller's, or a usual one that is there.
+
+        If there is neither, and one column of texts is needed, the only column that holds texts is taken.
 
         Args:
             names: The columns of the input.
             columns_of_text: Returns those whose cells are mostly texts; it reads the first rows.
-            media: Whether the model reads pictures or sounds.
+            reads_media: Whether the model reads pictures or sounds.
 
         Raises:
             DataError: If it is not clear which column is meant.
         """
-        required = {role: usual for role, usual in self.roles(media=media).items() if usual}
+        roles = self.roles(reads_media=reads_media)
+        usual_names = {role: usual for role, usual in roles.items() if usual}  # of columns that must be there
         columns_by_setting: dict[str, Any] = {}
-        for role, usual in required.items():
+        for role, usual in usual_names.items():
             column = getattr(self, f"{role}_column") or _usual_column(usual, names)
-            if column is None and len(required) == 1 and not media:
+            if column is None and len(usual_names) == 1 and not reads_media:
                 column = _only(names) or _only(columns_of_text())
             if column is None:
-                raise _unclear_column(role, names, media=media)
+                raise _unclear_column(role, names, reads_media=reads_media)
             columns_by_setting[f"{role}_column"] = column
         return replace(self, **columns_by_setting)  # type: ignore[type-var]
 
-    def columns(self, *, media: bool) -> InputColumns:
+    def columns(self, *, reads_media: bool) -> InputColumns:
         """Return the columns that are read from the input, beside ids and kept columns.
 
         Args:
-            media: Whether the model reads pictures or sounds, whose role is then "text".
+            reads_media: Whether the model reads pictures or sounds, whose role is then "text".
         """
-        names = {role: getattr(self, f"{role}_column") for role in self.roles(media=media)}
+        names = {role: getattr(self, f"{role}_column") for role in self.roles(reads_media=reads_media)}
         cells = {role: name for role, name in names.items() if name}
         settings = fields(self)  # type: ignore[arg-type]
         media_roles = {role_of(setting.name) for setting in settings if setting.metadata.get("is_media")}
-        if media:
+        if reads_media:
             media_roles.add("text")
         return InputColumns(cells, [role for role in cells if role in media_roles])
 
     def options(self) -> dict[str, Any]:
-        """Return the settings that are fields of `Options`."""
+        """Return those settings of the job that are also fields of `Options`."""
         return {name: getattr(self, name) for name in fields_of(type(self)) if name in fields_of(Options)}
 
     def described(self) -> dict[str, Any]:
@@ -205,8 +152,8 @@ class Job(ABC):
 
 
 def _usual_column(usual: Sequence[str], names: Sequence[str]) -> str | None:
-    """Return the first usual name that is a column's; where no column has a name yet, the most usual one."""
-    if not names:
+    """Return the first of some usual names that is the name of a column; None if no column has any."""
+    if not names:  # an input without rows, such as an empty list, has no columns
         return usual[0]
     return next((name for name in usual if name in names), None)
 
@@ -216,10 +163,10 @@ def _only(columns: Sequence[str]) -> str | None:
     return columns[0] if len(columns) == 1 else None
 
 
-def _unclear_column(role: str, names: Sequence[str], *, media: bool) -> DataError:
+def _unclear_column(role: str, names: Sequence[str], *, reads_media: bool) -> DataError:
     """Return the error for a column that is not named."""
     content = role if role.endswith("s") else f"{role}s"  # the "documents", but the "prompts"
-    if media:
+    if reads_media:
         content = "pictures or sounds, or their paths"
     option = f"{role}_column (--column {role}=...)"
     return DataError(f"which column holds the {content}? give {option}, one of {', '.join(names)}")
@@ -238,7 +185,7 @@ def fields_of(kind: Any) -> list[str]:
 def _plain(value: Any) -> Any:
     """Return a setting as plain values for JSON."""
     if isinstance(value, All):
-        return {"all": True}  # a label may be called "all"
+        return {"all": True}  # and not "all", as a label may be called
     if value is None or isinstance(value, str | bool):
         return value
     if hasattr(value, "__index__"):  # any integer type

@@ -1,6 +1,6 @@
 """Predictions of each row: of texts, pairs, pictures and sounds."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
@@ -22,7 +22,8 @@ from ...pipeline.texts import explain_by_default, score_encodings
 from ...results.base import Record
 from ...tasks.targets import Choice, Layers, TargetSpec, check_target, choice_from_text, index_of
 from ..rows.shards import cell_text
-from .base import Job, Step, TextColumns, column
+from .base import Job, TextColumns, column
+from .steps import Step
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ...explainer import Explainer
 
 EXPLAINED_AT_ONCE = 512
-"""Encodings that are explained in one call, which batches them; where one fails, again by halves."""
+"""Encodings that are explained in one call, which makes batches of them; if one fails, again by halves."""
 
 MEDIA_COLUMNS = ("path", "image", "audio", "file", "text")
 """The usual names of the column of pictures or sounds."""
@@ -83,20 +84,20 @@ class Predictions(Job):
         if self.target_column is not None and self.target is not None:
             raise InputError("give a target for all rows or a column with one for each, not both")
 
-    def roles(self, *, media: bool) -> dict[str, Sequence[str]]:
+    def roles(self, *, reads_media: bool) -> dict[str, Sequence[str]]:
         """Return the texts and second texts, or pictures or sounds, and the targets."""
-        roles = super().roles(media=media)
-        return {"text": MEDIA_COLUMNS, "target": ()} if media else roles
+        roles = super().roles(reads_media=reads_media)
+        return {"text": MEDIA_COLUMNS, "target": ()} if reads_media else roles
 
-    def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, media: bool) -> "Self":
-        """Return the job with a name for its column."""
-        if media:
+    def with_columns(self, names: Sequence[str], columns_of_text: TextColumns, *, reads_media: bool) -> "Self":
+        """Return the job with a name for its column, and with `words` true for texts if the caller does not say it."""
+        if reads_media:
             defaults_of_texts = {"pair_column": None, "words": None, "long_text": "truncate"}
             for name, default in defaults_of_texts.items():
                 if getattr(self, name) != default:
                     raise InputError(f"{name} is for texts, not for pictures and sounds")
-        job = super().with_columns(names, columns_of_text, media=media)
-        return replace(job, words=not media) if job.words is None else job
+        job = super().with_columns(names, columns_of_text, reads_media=reads_media)
+        return replace(job, words=not reads_media) if job.words is None else job
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of words and texts that were not asked for."""
@@ -108,7 +109,7 @@ class Predictions(Job):
         return absent
 
     def model_of(self, model: TaskModel) -> TaskModel:
-        """Return the model, after checks of what would fail in every row."""
+        """Return the caller's model, after checks of what would fail in every row."""
         model.task.check_explains_inputs(model)
         model.refresh()
         if model.task.result_kind == "text":
@@ -116,25 +117,26 @@ class Predictions(Job):
         check_target(model.task, model.output_count, self.target, self.contrast)
         if self.layers is not None:
             try:
-                model.prepare(model.batch(model.task.encode(model, [model.task.example_input(model)])[0]))
-            except InputError:  # the tokenizer knows nothing of it: the rows will show
+                encodings, _ = model.task.encode(model, [model.task.example_input(model)])
+                model.prepare(model.batch(encodings))  # finds the layers
+            except InputError:  # the tokenizer does not know the words of the example; it may know those of the rows
                 return model
             model.layer_numbers(self.layers)
         return model
 
     def methods(self, explainer: "Explainer", method: str | Method | None) -> tuple[Method, Method | None]:
-        """Return the method: of the defaults the first that works on the model."""
+        """Return the method, by default the first default that works on the model; None, as it is that of all rows."""
         if method is not None:
             return method_named(method), None
         model = explainer.task_model
-        with suppress(InputError):  # the tokenizer knows nothing of the example: the rows will show
+        with suppress(InputError):  # the tokenizer does not know the words of the example
             example = model.task.example_input(model)
             working_method = explain_by_default(model, example, {"layers": self.layers, "progress": False}).method
             return working_method, None
         return method_named(ANSWER_METHODS[0]), None
 
     def cells(self, result: Record, kind: str) -> dict[str, Any]:
-        """Return the cells of a result, and its words with their scores, merged from token scores."""
+        """Return the cells of a result, and its words with the sums of the scores of their tokens."""
         cells = super().cells(result, kind)
         if not self.words:
             return cells
@@ -142,7 +144,7 @@ class Predictions(Job):
         words = a.words() if a.has_words else []
         scores = np.zeros(0, np.float32)
         if words:
-            scores = np.stack([word.score for word in words], -1)  # (K, L, words), without axes that there are not
+            scores = np.stack([word.score for word in words], -1)  # (K, L, words), or fewer axes, as `a.scores`
         return cells | {"words": [word.text for word in words], "word_scores": scores.ravel()}
 
     def shared(self, model: TaskModel, results: Sequence[Record]) -> dict[str, Any]:
@@ -152,26 +154,39 @@ class Predictions(Job):
         return {"labels": list(outputs.labels), "outputs": outputs.kind, "layers": list(layers) if layers else None}
 
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
-        """Return how texts, pictures or sounds are encoded with their targets, and how they are explained."""
-        is_text = model.task.result_kind == "text"
-        encode = partial(self._encode_texts if is_text else self._encode_media, model)
+        """Return two steps: texts, pictures or sounds are encoded with their targets, then they are explained."""
         target_of = cache(partial(self._target, model))  # a column has few targets
-
-        def read(rows: list[Mapping[str, Any]]) -> list[_EncodedRow]:
-            column = self.target_column
-            targets = [None if column is None else target_of(cell_text(cells["target"], column)) for cells in rows]
-            return list(map(_EncodedRow, encode(rows), targets))
-
-        def explain(rows: list[_EncodedRow]) -> Iterable[tuple[Record, int]]:
-            encodings = [row.encoding for row in rows]
-            targets: Any = None if self.target_column is None else [row.target for row in rows]
-            results = score_encodings(model, encodings, replace(options, targets=targets))
-            return zip(results, map(len, encodings), strict=True)
-
+        read = partial(self._encoded_rows, model, target_of)
+        read_at_once = 0 if model.task.result_kind == "text" else 1  # one picture or sound that cannot be read is alone
+        explain = partial(self._explained_rows, model, options)
         return [
-            Step(read, at_once=0 if is_text else 1, row_errors=(InputError, TargetError)),
+            Step(read, read_at_once, row_errors=(InputError, TargetError)),
             Step(explain, EXPLAINED_AT_ONCE, size=lambda row: len(row.encoding)),
         ]
+
+    def _encoded_rows(
+        self, model: TaskModel, target_of: Callable[[str | None], int], rows: list[Mapping[str, Any]]
+    ) -> list[_EncodedRow]:
+        """Return rows as the model reads them.
+
+        Args:
+            model: The model.
+            target_of: Returns the index of the target that a row names.
+            rows: The cells of each row, by role.
+        """
+        encode = self._encode_texts if model.task.result_kind == "text" else self._encode_media
+        column = self.target_column
+        targets = [None if column is None else target_of(cell_text(cells["target"], column)) for cells in rows]
+        return list(map(_EncodedRow, encode(model, rows), targets))
+
+    def _explained_rows(
+        self, model: TaskModel, options: Options, rows: list[_EncodedRow]
+    ) -> Iterable[tuple[Record, int]]:
+        """Yield the result of each row, with the number of its tokens."""
+        encodings = [row.encoding for row in rows]
+        targets: Any = None if self.target_column is None else [row.target for row in rows]
+        results = score_encodings(model, encodings, replace(options, targets=targets))
+        return zip(results, map(len, encodings), strict=True)
 
     def _encode_texts(self, model: TaskModel, rows: Sequence[Mapping[str, Any]]) -> list[Encoding]:
         """Tokenise the texts or pairs of rows; refuse a tokenizer that does not tell where tokens are."""
@@ -200,7 +215,15 @@ class Predictions(Job):
 
 
 def _split_or_whole(value: Any, column: str | None) -> str:
-    """Return a cell as a text; a list of words as a text that keeps them."""
+    """Return a cell as a text; a list of words as a text that stays split so.
+
+    Args:
+        value: The value of the cell.
+        column: Its column, for errors.
+    """
     is_split = isinstance(value, list) and value and all(isinstance(word, str) for word in value)
-    text = text_of(SplitText(value) if is_split else value, column)
-    return SplitText(value) if is_split else text
+    if not is_split:
+        return text_of(value, column)
+    words = SplitText(value)
+    text_of(words, column)  # refuses what is not UTF-8
+    return words

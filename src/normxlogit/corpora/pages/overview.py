@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from ...render.blocks import Block, Card, Cell, Header, Paragraph, cell
 from ...render.describe import model_text
@@ -17,11 +18,11 @@ LABELS = 50
 NAMED = 3
 """Most labels, words, or words that decide, that a sentence names."""
 
-SQUARE = 8
+MATRIX_LABELS = 8
 """Most labels of a matrix; of more labels the table says what each is most often taken for."""
 
 UNREAD = "unknown to the tokenizer"
-"""What the note on a text says of which the model does not know many words."""
+"""A part of the note on a text whose words the model mostly does not know."""
 
 CAPTION = "Right labels in rows, predictions in columns"
 
@@ -30,16 +31,16 @@ def overview_card(summary: Summary) -> Card:
     """Return the card on top: what was predicted, what of it is right, which words speak for it; and a picture."""
     sentences = [predicted_sentence(summary), right_sentence(summary), word_sentence(summary), unread_sentence(summary)]
     blocks: list[Block] = [Paragraph(sentence, lead=True) for sentence in sentences if sentence]
-    if _has_square(summary):
+    if _has_matrix(summary):
         blocks.append(matrix_table(summary.matrix))
     else:
         blocks.append(_label_bars(summary))
     return Card(blocks, "In short", result=False)
 
 
-def _has_square(summary: Summary) -> bool:
-    """Return whether right labels and predictions are few enough for a matrix."""
-    return 1 < len(summary.matrix) <= SQUARE
+def _has_matrix(summary: Summary) -> bool:
+    """Return whether there are right labels, and few enough for a matrix of right labels and predictions."""
+    return 1 < len(summary.matrix) <= MATRIX_LABELS
 
 
 # --- sentences --------------------------------------------------------------------------------------------------------
@@ -117,7 +118,10 @@ def _joined_with_and(parts: Sequence[str]) -> str:
 
 
 def matrix_table(matrix: Sequence[LabelAnswers]) -> Block:
-    """Return right labels against predictions, each cell coloured by its share of the row."""
+    """Return the table of right labels against predictions, each cell coloured by its share of the row.
+
+    Its last column and its last row have the recall and the precision of each label.
+    """
     labels = [answers.label for answers in matrix]
     rows: list[Row] = []
     for answers in matrix:
@@ -131,7 +135,7 @@ def matrix_table(matrix: Sequence[LabelAnswers]) -> Block:
 
 
 def _count_cell(answers: LabelAnswers, prediction: str) -> Cell:
-    """Return how many texts of a right label get a prediction."""
+    """Return the cell that says how many texts of a right label get a prediction."""
     count = answers.predictions.get(prediction, 0)
     strength = count / answers.texts if answers.texts else 0.0
     return cell(f"{count:,}", float(count), strength=strength)
@@ -139,7 +143,7 @@ def _count_cell(answers: LabelAnswers, prediction: str) -> Cell:
 
 def right_answers_card(summary: Summary) -> list[Card]:
     """Return the table of right answers by label, where these are too many for a matrix; none otherwise."""
-    if len(summary.matrix) <= SQUARE:
+    if len(summary.matrix) <= MATRIX_LABELS:
         return []
     rows: list[Row] = []
     for answers in summary.matrix[:LABELS]:
@@ -165,7 +169,7 @@ def predictions_card(summary: Summary) -> Card:
     if summary.layer is not None:
         facts.append(("layer", str(summary.layer)))
     header = Header("", facts)
-    if not _has_square(summary):
+    if not _has_matrix(summary):  # then the card on top has the predictions
         return Card([header], "The run", result=False)
     return Card([header, _label_bars(summary)], "Predictions", result=False)
 
@@ -175,7 +179,7 @@ def _label_bars(summary: Summary) -> Block:
     precision = {answers.label: share_text(answers.precision) for answers in summary.matrix}
     labels = list(summary.labels.items())[:LABELS]
     shares = [count / summary.rows for _, count in labels]
-    drawn = bars([(share, ()) for share in shares])
+    drawn = bars([(share, ()) for share in shares])  # without intervals
     rows: list[Row] = []
     for (label, count), share, bar in zip(labels, shares, drawn, strict=True):
         row: Row = [label, part_of(count, summary.rows)]
@@ -190,10 +194,8 @@ def _label_bars(summary: Summary) -> Block:
 
 def slice_cards(slices: Sequence[Slice]) -> list[Card]:
     """Return a card for each column by whose values the rows were counted."""
-    by_column: dict[str, list[Slice]] = {}
-    for slice_ in slices:
-        by_column.setdefault(slice_.column, []).append(slice_)
-    return [_slice_card(column, of_column) for column, of_column in by_column.items()]
+    by_column = groupby(slices, key=lambda slice_: slice_.column)  # slices of a column stand together
+    return [_slice_card(column, list(of_column)) for column, of_column in by_column]
 
 
 def _slice_card(column: str, slices: Sequence[Slice]) -> Card:

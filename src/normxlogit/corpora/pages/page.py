@@ -18,12 +18,12 @@ from .word_cards import anchors, label_cards, reason_cards
 
 def summary_page(summary: Summary | CitationSummary) -> str:
     """Return a summary as a self-contained HTML page."""
-    what = "What the answers rest on" if isinstance(summary, CitationSummary) else "What the model looks at"
-    return drawn_page(summary_cards(summary), f"{what}: {summary.folder}")
+    title = "What the answers rest on" if isinstance(summary, CitationSummary) else "What the model looks at"
+    return drawn_page(summary_cards(summary), f"{title}: {summary.folder}")
 
 
 def summary_cards(summary: Summary | CitationSummary) -> list[Card]:
-    """Return the cards of a summary: in short first, the limits of the figures last."""
+    """Return the cards of a summary, "In short" first, what the figures leave out last."""
     if isinstance(summary, CitationSummary):
         return citation_cards(summary)
     cards = [overview_card(summary), predictions_card(summary), *right_answers_card(summary)]

@@ -27,7 +27,10 @@ def table(
     caption: str = "",
     stacked: bool | None = None,
 ) -> Table:
-    """Return a table; texts in the columns after the first `words` are numbers.
+    """Return a table that is sorted by a click on a column, with numbers aligned right.
+
+    A cell that is given as a text is a number, unless it is in one of the first columns. So words in the others are
+    given as a `Cell`.
 
     Args:
         columns: The columns' names.
@@ -46,7 +49,11 @@ def table(
 
 
 def bars(values: Sequence[tuple[float, Sequence[float]]]) -> list[Bar]:
-    """Return the bars of values with their intervals, if they have any, on one scale that holds 0 and all of them."""
+    """Return bars from 0 to some values, on one scale.
+
+    Args:
+        values: Pairs of a value and the ends of its interval, (low, high), or () without an interval.
+    """
     on_scale = [0.0, *(number for value, interval in values for number in (value, *interval))]
     low, high = min(on_scale), max(on_scale)
 
@@ -54,11 +61,12 @@ def bars(values: Sequence[tuple[float, Sequence[float]]]) -> list[Bar]:
         """Return where a value is between the lowest and the highest, from 0 to 1."""
         return (value - low) / (high - low) if high > low else 0.0
 
-    return [Bar(position(0.0), position(value), *map(position, interval)) for value, interval in values]
+    zero = position(0.0)
+    return [Bar(zero, position(value), *map(position, interval)) for value, interval in values]
 
 
 def part_of(part: int, whole: int) -> str:
-    """Return a share with how many it is of, as "57 of 100 (57%)"."""
+    """Return a share with how many it is of, such as "57 of 100 (57%)"."""
     counts = f"{part:,} of {whole:,}"
     return f"{counts} ({percent(part / whole)})" if whole else counts
 
@@ -69,7 +77,7 @@ def share_text(share: Share | None) -> str:
 
 
 def percent(value: float) -> str:
-    """Return a share in per cent; one that is not 0 or 1 is not rounded to these."""
+    """Return a share in per cent; one near 0% or 100% has a decimal, so that it is not taken for these."""
     rounded = f"{value:.0%}"
     is_rounded_away = (rounded == "0%" and value > 0) or (rounded == "100%" and value < 1)
     return f"{value:.1%}" if is_rounded_away else rounded

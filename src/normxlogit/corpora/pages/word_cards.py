@@ -29,7 +29,9 @@ TESTED = (
 
 UNTESTED = " Nothing was left out to test this: a score can be large where a word changes nothing (--verify)."
 
-UNTRUE = "By their scores these would be listed too; without them the answer changes too little, or not surely: {names}"
+NOT_CONFIRMED = (
+    "By their scores these would be listed too; without them the answer changes too little, or not surely: {names}"
+)
 
 REASON_COLUMNS = [
     "what",
@@ -98,19 +100,19 @@ def _label_card(summary: Summary, label: str, units: Sequence[Unit]) -> Card:
     inputs = UNIT_NAMES[summary.unit].inputs
     untrue = _of_label(summary.untrue, label)
     name = one_line(label)
-    means = MEANS.format(label=name).replace("texts", inputs)
+    means = MEANS.replace("texts", inputs).format(label=name)  # such as of "pictures"
     note = means + (TESTED if summary.tested else UNTESTED)
     blocks: list[Block] = [Paragraph(note)]
     blocks += [_unit_table(summary, units)] if units else [Paragraph("None passed this test.")]
     if untrue:
         names = shortened(", ".join(f'"{unit.text}"' for unit in untrue), 2 * EXAMPLE)
-        blocks.append(Fold(UNTRUE.format(names=names), [_unit_table(summary, untrue)]))
+        blocks.append(Fold(NOT_CONFIRMED.format(names=names), [_unit_table(summary, untrue)]))
     title = f'{summary.unit.capitalize()} for and against "{name}"'
     return Card(blocks, title, result=False)
 
 
 def _of_label(units: Iterable[Unit], label: str) -> list[Unit]:
-    """Return the units of a label, each once, by their mean scores."""
+    """Return the units of a label, each once, those of the highest mean scores first."""
     by_text: dict[str, Unit] = {}
     for unit in units:
         if unit.label == label:
@@ -140,19 +142,25 @@ def _interval(unit: Unit) -> tuple[float, ...]:
 
 
 def _with_half_width(mean: float, high: float | None, scale: float) -> str:
-    """Return a mean with half the width of its interval, as far as it has one."""
+    """Return a mean with half the width of its interval, such as "+1.2 ± 0.3".
+
+    Args:
+        mean: The mean.
+        high: The upper end of its interval; None if it has none.
+        scale: The largest absolute value of the table, which decides on decimals.
+    """
     half_width = "" if high is None else f" ± {number(high - mean, scale, signed=False)}"
     return number(mean, scale) + half_width
 
 
 def _fall_text(unit: Unit, scale: float) -> str:
-    """Return how the logit changes without a unit: a fall as a negative number."""
+    """Return how the logit changes without a unit, a fall as a negative number; empty if it was not measured."""
     fall = unit.fall
     return "" if fall is None else _with_half_width(-fall.mean, -fall.low, scale)
 
 
 def anchors(texts: Iterable[str]) -> list[tuple[str, str]]:
-    """Return the id of each text with the name of its place on the page."""
+    """Return the id of each text with the name of its anchor on the page, to which links lead."""
     return [(text_id, f"text-{index}") for index, text_id in enumerate(texts)]
 
 
@@ -163,7 +171,7 @@ def _example(unit: Unit, texts: Mapping[str, str]) -> Cell:
         return Cell(links=dict.fromkeys(unit.examples, ""))
     text = " ".join(texts[text_id].split())
     word_start = next((start for start, _ in find_text(text, unit.text)), 0)
-    if word_start > EXAMPLE // 2:  # it would be cut off, or stand at the end: some words before it stay
+    if word_start > EXAMPLE // 2:  # the word would be cut off, or stand at the end: only some text before it stays
         shown_start = text.rfind(" ", 0, word_start - EXAMPLE // 3) + 1
         text = "\N{HORIZONTAL ELLIPSIS}" + text[shown_start:]
     return Cell(links={shortened(text, EXAMPLE): dict(anchors(texts))[text_id]})

@@ -9,11 +9,11 @@ from ...errors import DataError, optional_module, reason_of
 from ...long_runs.tables import RowBlock, RowSource, arrow_module
 
 PathValues = Mapping[str, Any]
-"""The values of the columns in a path, as Arrow scalars, by name."""
+"""The values of the columns in a path, as Arrow scalars, by the names of the columns."""
 
 
 def partition_values(paths: Sequence[str]) -> list[PathValues]:
-    """Return the columns in the paths of files, as pyarrow reads them.
+    """Return the columns in the paths of files, as pyarrow's Hive partitioning reads them.
 
     Args:
         paths: The paths of all files, whose values tell the type of a column: numbers where all are whole numbers.
@@ -26,7 +26,7 @@ def partition_values(paths: Sequence[str]) -> list[PathValues]:
     """
     arrow = arrow_module()
     dataset = optional_module("pyarrow.dataset", "")
-    filesystem = optional_module("pyarrow.fs", "").LocalFileSystem()  # which is not asked: paths alone are read
+    filesystem = optional_module("pyarrow.fs", "").LocalFileSystem()  # it is not used: only paths are read, no files
     partitioning = dataset.HivePartitioning.discover(infer_dictionary=False)
     options = dataset.FileSystemFactoryOptions(partitioning=partitioning)
     factory = dataset.FileSystemDatasetFactory(filesystem, list(paths), dataset.ParquetFileFormat(), options)
@@ -38,7 +38,8 @@ def partition_values(paths: Sequence[str]) -> list[PathValues]:
     values = {}
     for fragment in fragments:
         keys = dataset.get_partition_keys(fragment.partition_expression)
-        values[fragment.path] = {name: arrow.scalar(keys[name], schema.field(name).type) for name in keys if name}
+        named = filter(None, keys)  # of a folder "=x" the name is empty
+        values[fragment.path] = {name: arrow.scalar(keys[name], schema.field(name).type) for name in named}
     return [values[path] for path in paths]
 
 

@@ -1,41 +1,33 @@
 """Sources of the rows of a corpus: files, a data set, standard input, or rows in memory."""
 
 import io
-import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from glob import iglob
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple, get_args
 
 from ...errors import DataError, reason_of
 from ...inputs.texts import collected, visible_files
+from ...long_runs.lines import rows_of_lines
+from ...long_runs.table_files import SUFFIXES, Format, source_of_file
 from ...long_runs.tables import (
     BLOCK,
-    SUFFIXES,
     ClassNames,
-    Format,
     RowBlock,
     RowSource,
     arrow_module,
     class_names_of_dataset,
-    rows_of_lines,
     source_in_memory,
-    source_of_file,
     source_of_rows,
     source_of_table,
 )
 from .partitions import partition_values, with_partition
 
-PACKED = (".gz", ".bz2", ".xz", ".zst")
-
-_SEVERAL_WORDS = re.compile(
-    r"[^\W\d_]\W*\s\W*[^\W\d_]|[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff]"
-)
-"""Two words, or a letter of Thai, Lao, Burmese, Khmer, Japanese or Chinese."""
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
+"""The ends of the names of compressed files."""
 
 
 def open_source(inputs: Any, kind: str | None = None, *, reads_media: bool = False) -> RowSource:
@@ -59,30 +51,6 @@ def open_source(inputs: Any, kind: str | None = None, *, reads_media: bool = Fal
     if hasattr(inputs, "with_format"):  # of `datasets`
         return _of_dataset(inputs)
     return source_in_memory(inputs)
-
-
-def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | None) -> list[str]:
-    """Return the columns whose cells are mostly texts: several words, or writing that has no spaces between words.
-
-    Args:
-        source: The rows, of which the first block is read.
-        names: The columns.
-        id_column: The column of ids, which is not a text.
-    """
-    if not names or len(set(names)) < len(names):
-        return []
-    with closing(cast(Any, source.blocks(names))) as blocks:
-        block = next(blocks, RowBlock({}, [], 0.0))
-    if not block.columns:
-        return []
-    return [name for name in names if name != id_column and _are_mostly_texts(block.cells(name))]
-
-
-def _are_mostly_texts(cells: Iterable[Any]) -> bool:
-    """Return whether at least half of some cells are texts of several words; empty ones do not count."""
-    filled = [cell for cell in cells if cell is not None and cell != ""]
-    texts = [cell for cell in filled if isinstance(cell, str) and _SEVERAL_WORDS.search(cell)]
-    return bool(filled) and 2 * len(texts) >= len(filled)
 
 
 def _source_of_names(names: list[str], kind: str | None, *, reads_media: bool) -> RowSource:
@@ -124,14 +92,16 @@ def _standard_input(kind: str) -> RowSource:
 
 def _of_dataset(dataset: Any) -> RowSource:
     """Return the source of a data set of `datasets`."""
-    names = getattr(dataset, "column_names", dataset)  # a dictionary of data sets may have no such attribute
+    # Of a dictionary of data sets this is a mapping, by splits; one of streams has no such attribute.
+    names = getattr(dataset, "column_names", dataset)
     if isinstance(names, Mapping):
         raise DataError(f"a data set has splits ({', '.join(names)}); name one")
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        """Yield some columns of all rows."""
         arrow = arrow_module()
         rows_read = 0
-        total = len(dataset) if hasattr(dataset, "__len__") else 0
+        total = len(dataset) if hasattr(dataset, "__len__") else 0  # a stream does not know it
         for table in dataset.select_columns(list(columns)).with_format("arrow").iter(batch_size=BLOCK):
             table = table if isinstance(table, arrow.Table) else arrow.table(table)
             rows_read += len(table)
@@ -181,7 +151,14 @@ def _tables_in(system: Any, folder: str) -> list[str]:
 
 
 def _file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
-    """Return a file, which the user calls `name`."""
+    """Return a file.
+
+    Args:
+        system: The fsspec file system that it is in.
+        path: Its path there.
+        name: What the user calls it, for errors.
+        kind: Its format; None for the one that its name tells.
+    """
     from fsspec.core import OpenFile
     from fsspec.utils import infer_compression
 
@@ -194,29 +171,31 @@ def _file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
         )
     compression = infer_compression(path)
     size = int(system.size(path) or 0)
-    if compression is None and Path(path).suffix in PACKED:
+    if compression is None and Path(path).suffix in COMPRESSED:
         raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
-    packed = OpenFile(system, path, "rb", compression=compression)
-    unpacked_size = 0 if compression else size  # 0 where it is not known
-    return _InputFile(source_of_file(packed.open, name, kind, unpacked_size), path, size)
+    file = OpenFile(system, path, "rb", compression=compression)  # it is decompressed while it is read
+    decompressed_size = 0 if compression else size  # 0 where it is not known
+    return _InputFile(source_of_file(file.open, name, kind, decompressed_size), path, size)
 
 
 def _suffix(name: str) -> str:
     """Return the ending of a file's name that tells its format, without that of its compression."""
     path = Path(name)
-    return (Path(path.stem) if path.suffix in PACKED else path).suffix.lower()
+    uncompressed = Path(path.stem) if path.suffix in COMPRESSED else path
+    return uncompressed.suffix.lower()
 
 
 def _of_files(files: Sequence[_InputFile]) -> RowSource:
-    """Return the source of files, one after the other; its columns are those of the first, shares those of bytes."""
+    """Return the source of the rows of files, one after the other; it has the columns of the first file."""
     in_paths = partition_values([file.path for file in files])
     sources = [with_partition(file.source, values) for file, values in zip(files, in_paths, strict=True)]
     sizes = [file.size for file in files]
     first = sources[0]
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
+        """Yield some columns of all rows, with the share of all bytes that is read."""
         total = max(sum(sizes), 1)
-        bytes_read = 0
+        bytes_read = 0  # of the files that are read to their end
         class_names = first.class_names()
         for source, size in zip(sources, sizes, strict=True):
             _check_class_names(source, columns, class_names)
@@ -228,10 +207,17 @@ def _of_files(files: Sequence[_InputFile]) -> RowSource:
 
 
 def _check_class_names(source: RowSource, columns: Sequence[str], expected: ClassNames) -> None:
-    """Refuse a file whose whole numbers stand for other classes than those of the first file."""
+    """Refuse a file whose whole numbers stand for other classes than those of the first file.
+
+    Args:
+        source: The rows of the file.
+        columns: The columns that are read.
+        expected: The names of classes in the first file.
+    """
     class_names = source.class_names()
     for column in columns:
-        names, first_names = (tuple(of_file.get(column, ())) for of_file in (class_names, expected))
+        names = class_names.get(column, ())
+        first_names = expected.get(column, ())
         if names != first_names:
             shown = ", ".join(names) or "no names"
             first_shown = ", ".join(first_names) or "no names"
@@ -258,12 +244,12 @@ def _media_in(name: str) -> list[str]:
     """Return the paths of the pictures and sounds that a path, a folder or a pattern names; none for other files."""
     from ...media.inputs.items import SUFFIXES as MEDIA_SUFFIXES  # needs the wing `media`
 
-    place = Path(name)
+    folder_or_file = Path(name)
     try:
-        if place.is_dir():
-            paths = visible_files(place, MEDIA_SUFFIXES)
+        if folder_or_file.is_dir():
+            paths = visible_files(folder_or_file, MEDIA_SUFFIXES)
         else:
-            matches = [place] if place.exists() else map(Path, iglob(name, recursive=True))
+            matches = [folder_or_file] if folder_or_file.exists() else map(Path, iglob(name, recursive=True))
             paths = [path for path in matches if not path.is_dir()]
         return sorted(str(path) for path in paths if path.suffix.lower() in MEDIA_SUFFIXES)
     except (OSError, ValueError):  # not a path: the reader of tables raises the error

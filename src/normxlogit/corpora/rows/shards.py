@@ -43,7 +43,7 @@ class InputColumns:
         Raises:
             DataError: If a column is not there, or cannot be kept.
         """
-        if names:
+        if names:  # an input without rows may have no columns
             check_columns(names, self.names)
         for name in self.keep:
             if name in result_columns:
@@ -52,7 +52,7 @@ class InputColumns:
 
 @dataclass(frozen=True)
 class WrittenShard:
-    """A written shard."""
+    """What the file of a written shard says of it."""
 
     shard: Index  # its number
     first: Index  # the number of its first row
@@ -65,8 +65,12 @@ class WrittenShard:
 WrittenShards = dict[int, WrittenShard]
 """The shards of a folder by their numbers, in their order."""
 
-Finished = tuple[WrittenShard, float]
-"""A written shard, and the share of the input that is read with it."""
+
+class Finished(NamedTuple):
+    """A shard that a run has written."""
+
+    shard: WrittenShard
+    fraction: float  # the share of the input that was read up to its end
 
 
 class Row(NamedTuple):
@@ -87,7 +91,7 @@ class Shard:
     rows: Sequence[Row]
     kept: Any  # the columns that are copied to the results, as an Arrow table
     digest: str  # the digest of everything that results depend on
-    fraction: float  # share of the input read with it
+    fraction: float  # the share of the input that was read up to its end
 
 
 def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator[Shard]:
@@ -99,29 +103,33 @@ def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator
         size: Rows of a shard.
     """
     arrow = arrow_module()
-    rows: list[Row] = []
-    kept: Any = None
-    index = first_row = 0
-    fraction = 0.0
-    kept_types: dict[str, Any] = {}  # types, as the first block has them
+    rows: list[Row] = []  # that are read and in no shard yet
+    kept: Any = None  # their kept columns, as an Arrow table
+    index = 0  # of the next shard
+    row_count = 0  # how many rows are read
+    fraction = 0.0  # the share of the input that is read
+    kept_types: dict[str, Any] = {}  # Arrow types of the kept columns, as the first block has them
     for block in source.blocks(columns.names):
         problems = list(block.problems)
         kept_of_block = arrow.table(
             {name: _kept(arrow, block.columns[name], name, kept_types, problems) for name in columns.keep}
         )
         kept = kept_of_block if kept is None else arrow.concat_tables([kept, kept_of_block])
-        rows += _rows_of(block, columns, first_row, problems)
-        first_row, fraction_before, fraction = first_row + len(problems), fraction, block.fraction
+        rows += _rows_of(block, columns, row_count, problems)
+        row_count += len(problems)
+        fraction_of_block = block.fraction - fraction
+        fraction = block.fraction
         while len(rows) >= size:
-            unread_share_of_block = min((len(rows) - size) / max(len(problems), 1), 1.0)
-            fraction_read = fraction - unread_share_of_block * (fraction - fraction_before)
-            yield _shard(index, rows[:size], kept.slice(0, size), fraction_read)
-            rows, kept, index = rows[size:], kept.slice(size), index + 1
+            share_after_shard = min((len(rows) - size) / max(len(problems), 1), 1.0)  # of the rows of the block
+            yield _shard(index, rows[:size], kept.slice(0, size), fraction - share_after_shard * fraction_of_block)
+            rows = rows[size:]
+            kept = kept.slice(size)
+            index += 1
     if rows:
         yield _shard(index, rows, kept, fraction)
 
 
-def left_shards(
+def remaining_shards(
     source: RowSource,
     columns: InputColumns,
     size: int,
@@ -177,7 +185,14 @@ def _digestible(value: Any) -> Any:
 
 
 def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[str | None]) -> Iterator[Row]:
-    """Yield the rows of a block; `problems` says why some cannot be read, and `first` is the number of the first."""
+    """Yield the rows of a block.
+
+    Args:
+        block: N rows as they are read.
+        columns: The columns by their roles.
+        first: The number of the first row.
+        problems: Why each row cannot be read, (N,); None for one that can.
+    """
     cells_of_role = {
         role: _cells(block, name, columns.class_names.get(name, ())) for role, name in columns.cells.items()
     }
@@ -189,12 +204,19 @@ def _rows_of(block: RowBlock, columns: InputColumns, first: int, problems: list[
         yield Row(number, _row_name(columns, cells, id_cells[place], number), cells, stamps, problem)
 
 
-def _row_name(columns: InputColumns, row: Mapping[str, Any], id_cell: Any, number: int) -> str:
-    """Return the id of a row: of its own column, the path of its picture or sound, or its number."""
+def _row_name(columns: InputColumns, cells: Mapping[str, Any], id_cell: Any, number: int) -> str:
+    """Return the id of a row: that of the column of ids, else the path of its picture or sound, else its number.
+
+    Args:
+        columns: The columns by their roles.
+        cells: The cells of the row, by their roles.
+        id_cell: Its cell in the column of ids; None without such a column.
+        number: Its number.
+    """
     if columns.id is not None:
         name = cell_text(id_cell, columns.id)
         return f"row {number}" if name is None else name  # not the number alone: another row may have the id "7"
-    path = _path_of(row["text"]) if "text" in columns.media else None
+    path = _path_of(cells["text"]) if "text" in columns.media else None
     return str(number) if path is None else path
 
 
@@ -204,8 +226,8 @@ def _cells(block: RowBlock, name: str, class_names: Sequence[str]) -> list[Any]:
 
 
 def _path_of(cell: Any) -> str | None:
-    """Return the path that a cell names, also as the file of a data set; None if it holds the file itself."""
-    if isinstance(cell, Mapping):
+    """Return the path of the file that a cell names; None if the cell holds the picture or sound itself."""
+    if isinstance(cell, Mapping):  # as `datasets` writes pictures and sounds
         return None if cell.get("bytes") is not None or "array" in cell else _path_of(cell.get("path"))
     return str(cell) if isinstance(cell, str | Path) and str(cell).isprintable() else None
 
@@ -246,7 +268,12 @@ def _without_nulls(value: Any) -> Any:
 
 
 def _array(arrow: Any, column: Any) -> Any:
-    """Return a column as an Arrow array; bytes, and values of mixed types, become strings."""
+    """Return a column as an Arrow array; bytes, and values of mixed types, become strings.
+
+    Args:
+        arrow: The module pyarrow.
+        column: An Arrow array, or a list of Python values.
+    """
     if not isinstance(column, list):
         return column
     if not any(isinstance(value, bytes) for value in column):
@@ -256,10 +283,10 @@ def _array(arrow: Any, column: Any) -> Any:
 
 
 def _string_of(value: Any) -> Any:
-    """Return any value as a text, None for none."""
-    if value is None or isinstance(value, bytes | str):
-        return _utf8(value)
-    return _utf8(json.dumps(value, default=str))
+    """Return any value as a text, None as None."""
+    if value is not None and not isinstance(value, bytes | str):
+        value = json.dumps(value, default=str)
+    return _utf8(value)
 
 
 def _utf8(text: Any) -> Any:
@@ -270,8 +297,17 @@ def _utf8(text: Any) -> Any:
 
 
 def _kept(arrow: Any, column: Any, name: str, kept_types: dict[str, Any], problems: list[str | None]) -> Any:
-    """Return a kept column in the type of its first block; a value that does not fit is its row's problem."""
+    """Return a kept column of a block in the type that it has in the first block.
+
+    Args:
+        arrow: The module pyarrow.
+        column: The column, (N,): an Arrow array, or a list of Python values.
+        name: Its name.
+        kept_types: The Arrow types of kept columns by their names; that of this one is added if it is missing.
+        problems: Why each row cannot be read, (N,); a value that does not fit is added as its row's problem.
+    """
     array = _array(arrow, column)
+    # A block of nulls has no type of its own.
     kind = kept_types.setdefault(name, arrow.string() if arrow.types.is_null(array.type) else array.type)
     refused = (arrow.ArrowInvalid, arrow.ArrowNotImplementedError)
     try:

@@ -19,18 +19,19 @@ from ...text.same import word_key
 from .run_tables import RunTables
 
 Words = tuple[str, ...]
-"""The words of a text, each with the white space before it; of the last one also with what follows."""
+"""The words of a text, each with the white space before it; the last one also with what follows it.
+
+Words that the caller has split have no white space.
+"""
 
 Parts = tuple[Words, ...]
-"""A text, or a pair of them."""
-
+"""The words of a text, (1,), or of both texts of a pair, (2,)."""
 
 PartsOfRows = Mapping[int, Parts]
 """The words of texts by the numbers of their rows."""
 
-
 Place = tuple[int, int]
-"""Where a word stands: the number of the text, 1 of the second of a pair, and that of the word in it."""
+"""Where a word stands: the index of its text, which is 1 for the second one of a pair, and its index in that text."""
 
 Change = tuple[Parts, Parts]
 """Texts before and after a change."""
@@ -63,18 +64,21 @@ def _all_places(term: str, parts: Parts) -> list[Place]:
     ]
 
 
-def _distance(places: tuple[Place, ...]) -> Place:
-    """Return how many texts, and words, are from the first place to the last."""
+def _distance(places: tuple[Place, ...]) -> tuple[int, int]:
+    """Return how many texts the last place is behind the first, and how many words."""
     return places[-1][0] - places[0][0], places[-1][1] - places[0][1]
 
 
 def text_with(terms: Sequence[str], parts: Parts, example: Parts) -> Parts | None:
-    """Return a text with one or two words, about where another text has them; None if that text does not have them.
+    """Return a text into which one or two words are put, about where an example has them.
 
     Args:
-        terms: The words, as tables write them.
+        terms: The words that are put in, as tables write them.
         parts: The words of the text.
-        example: Those of the other one.
+        example: The words of another text, which has the terms.
+
+    Returns:
+        The words of the changed text; None if the example does not have the terms.
     """
     places = places_of(terms, example)
     if not places:
@@ -87,29 +91,32 @@ def text_with(terms: Sequence[str], parts: Parts, example: Parts) -> Parts | Non
 
 
 def _inserted(words: Words, example: Words, indices: Sequence[int]) -> Words:
-    """Return words with one or two of another text put between them, about where they stand there.
+    """Return words with one or two of an example put between them, about where they stand in the example.
+
+    The first comes as far from the beginning, in relation to the number of words, as in the example. Between two of
+    them as many words stand as in the example, if there are so many.
 
     Args:
         words: The words of a text.
-        example: Those of the other one.
-        indices: Which of these are put in. As many words as there stand between two of them, if there are so many.
+        example: The words of the example.
+        indices: The indices of the words of the example that are put in, one or two in their order.
     """
     gap = _gap([example])
     distance = indices[-1] - indices[0]  # 0 of a single word
     words_between = min(distance - len(indices) + 1, len(words))
-    last_start = len(example) - 1 - distance  # where the first of them could stand at most
+    last_start = len(example) - 1 - distance  # the largest index that the first of them could have in the example
     share_before = indices[0] / max(last_start, 1)
-    first = round(share_before * (len(words) - words_between))
+    first_place = round(share_before * (len(words) - words_between))
+    places = [first_place, first_place + words_between][: len(indices)]  # before which of the words each is inserted
     changed = list(words)
-    insert_at = [first, first + words_between][: len(indices)]
-    for index, place in reversed([*zip(indices, insert_at, strict=True)]):  # from the end, so that places stay
+    for index, place in reversed([*zip(indices, places, strict=True)]):  # from the end, so that places stay
         word = example[index].strip()
         changed.insert(place, word + gap if place == 0 else gap + word)
     return tuple(changed)
 
 
 def texts_without(terms: Sequence[str], rows: Sequence[int], parts: PartsOfRows) -> list[Change]:
-    """Return texts before and after words are left out, wherever they stand; none that would be left empty.
+    """Return texts before and after words are left out wherever they stand, without texts that would become empty.
 
     Args:
         terms: The words, as tables write them.
@@ -122,15 +129,26 @@ def texts_without(terms: Sequence[str], rows: Sequence[int], parts: PartsOfRows)
 
 
 def _without(keys: Collection[str], words: Words) -> Words:
-    """Return words without those that have one of some keys, see `word_key`."""
+    """Return the words that have none of some keys, see `word_key`."""
     return tuple(word for word in words if word_key(word.strip()) not in keys)
 
 
 def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
-    """Return the model of a run, to ask it for other texts."""
-    model, task = explainer.task_model, explainer.task_model.task
+    """Return the model of a run, after checking that it can be run on changed texts.
+
+    Args:
+        run: The tables of the run.
+        explainer: The explainer with the run's model.
+
+    Raises:
+        InputError: If the results are not words of texts that get one of several labels.
+        DataError: If the run was made by another model, or holds no texts.
+    """
+    model = explainer.task_model
+    task = model.task
     task.check_input(model, "one text")
-    gives_one_label = task.position.pooled and task.outputs.outcomes == "exclusive" and task.outputs.labels
+    has_one_answer = task.position.pooled  # for the whole text, and not for each token
+    gives_one_label = has_one_answer and task.outputs.outcomes == "exclusive" and task.outputs.labels
     if run.unit != "words" or not gives_one_label:
         advice = "attribute them so, without words=False or --no-words"
         raise InputError(f"verify= tests the words of texts that get one of several labels: {advice}")
@@ -141,14 +159,14 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
     return model
 
 
-def whole_texts(run: RunTables, model: TaskModel) -> str:
-    """Return the condition, in SQL, that a text has words and that the model read all of it."""
+def whole_text_condition(run: RunTables, model: TaskModel) -> str:
+    """Return the condition for rows, in SQL, that their text has words and that the model read all of it."""
     limit = model.encoder.limit
     return "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
 
 
 def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mapping[Parts, Tensor]:
-    """Return the model's logits, (C,), of each of the texts, which are read in batches and once each.
+    """Return the model's logits, (C,), of each text, by its words; the model reads texts in batches, each text once.
 
     Args:
         run: The tables of the run.
@@ -178,23 +196,24 @@ def parts_of_rows(run: RunTables, rows: Iterable[int]) -> PartsOfRows:
         run: The tables of the run.
         rows: The numbers of the rows.
     """
-    pair, split = (name if name in run.column_types else "NULL" for name in ("text_pair", "word_spans"))
-    texts = run.ask(
+    # Runs without pairs, or of texts that the caller has not split, do not have these columns.
+    second_text, word_spans = (name if name in run.column_types else "NULL" for name in ("text_pair", "word_spans"))
+    rows_of_texts = run.ask(
         f"""
-        SELECT row, sequence_ids, spans, {split}, list_filter([text, {pair}], lambda part: part IS NOT NULL)
+        SELECT row, sequence_ids, spans, {word_spans}, list_filter([text, {second_text}], lambda part: part IS NOT NULL)
         FROM shards WHERE row IN (SELECT unnest(?)) ORDER BY row
         """,  # noqa: S608  # columns' names
         sorted(rows),
     )
     parts: dict[int, Parts] = {}
-    for row, sequences, spans, word_spans, pair_or_text in texts:
+    for row, sequence_ids, token_spans, word_span_of_token, texts in rows_of_texts:
         parts[row] = ()
-        for sequence, text in enumerate(pair_or_text):
-            tokens = [token for token, sequence_of_token in enumerate(sequences) if sequence_of_token == sequence]
-            if word_spans is None:
-                words = _words_of(text, [(token, *spans[token]) for token in tokens])
+        for sequence, text in enumerate(texts):
+            tokens = [token for token, sequence_id in enumerate(sequence_ids) if sequence_id == sequence]
+            if word_span_of_token is None:
+                words = _words_of(text, [(token, *token_spans[token]) for token in tokens])
             else:
-                words = _split_words_of(text, {tuple(word_spans[token]) for token in tokens})
+                words = _split_words_of(text, {tuple(word_span_of_token[token]) for token in tokens})
             parts[row] = (*parts[row], words)
     return parts
 
@@ -205,7 +224,12 @@ def _split_words_of(text: str, spans: Collection[tuple[int, int]]) -> Words:
 
 
 def _words_of(text: str, tokens: list[tuple[int, int, int]]) -> Words:
-    """Return a text cut where the words of its tokens, (index, start, end), end."""
+    """Return the words of a text, which is cut at the end of each word.
+
+    Args:
+        text: The text.
+        tokens: The index, start and end of each of its tokens, in characters.
+    """
     ends = [end for _, end, _ in word_groups(text, tokens)]
     if ends:
         ends[-1] = len(text)  # what follows the last word belongs to it
@@ -214,10 +238,10 @@ def _words_of(text: str, tokens: list[tuple[int, int, int]]) -> Words:
 
 
 def text_of(parts: Parts, *, split: bool) -> Text:
-    """Return the text or the pair of some words; `split` says that the caller has split the words.
+    """Return a text, or a pair of texts, as the model reads it.
 
     Args:
-        parts: The words of a text, or of two.
+        parts: The words of the text, or of both.
         split: Whether the caller has split the words.
     """
     texts = [SplitText(part) if split else "".join(part) for part in parts]
@@ -225,7 +249,7 @@ def text_of(parts: Parts, *, split: bool) -> Text:
 
 
 def joined(texts: Sequence[Parts]) -> Parts:
-    """Return texts, or pairs of them, as one: the first texts of pairs behind each other, and so the second ones."""
+    """Return texts, or pairs of them, joined into one: of pairs the first texts are joined, and the second ones."""
     joined_parts: list[Words] = []
     for first, *later in zip(*texts, strict=True):  # the first texts of pairs, then the second ones
         gap = _gap([first, *later])
@@ -237,5 +261,5 @@ def joined(texts: Sequence[Parts]) -> Parts:
 
 
 def _gap(texts: Sequence[Words]) -> str:
-    """Return what stands between the words of texts: a space, or nothing."""
+    """Return what stands between the words of texts: a space, or nothing, as in Chinese."""
     return " " if any(word[:1].isspace() for words in texts for word in words[1:]) else ""

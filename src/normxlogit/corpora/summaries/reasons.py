@@ -16,7 +16,7 @@ from .changed_texts import (
     places_of,
     text_with,
     texts_without,
-    whole_texts,
+    whole_text_condition,
 )
 from .run_tables import LISTED_WORD, RunTables
 from .units import Reason, Share, share_of
@@ -34,7 +34,7 @@ MOST_LENGTHENED = 60
 """Most texts of each answer that are lengthened so."""
 
 UNSURE = 4
-"""A text is lengthened with those of one in so many texts that have its answer by the lowest probability.
+"""One in so many texts of an answer, those of the lowest probabilities, are joined to others to lengthen them.
 
 More of what is surely said would outweigh the length.
 """
@@ -45,14 +45,19 @@ PAIRED_WORDS = 6
 TESTED_PAIRS = 8
 """How many pairs are tested of a label."""
 
-SUREST = f"avg(share) - {NORMAL} * coalesce(stddev_samp(share), 1) / sqrt(count(*))"
+LOWEST_MEAN_SHARE = f"avg(share) - {NORMAL} * coalesce(stddev_samp(share), 1) / sqrt(count(*))"
 """The lower end of the interval of a mean share, in SQL; of a single text it is low."""
-
-Answered = tuple[int, str, float]
-"""A row, its prediction and the probability of this."""
 
 Changes = list[Change]
 """Texts before and after a change."""
+
+
+class Answered(NamedTuple):
+    """A text of the run with the model's answer."""
+
+    row: int  # the number of its row
+    prediction: str  # the label that is predicted
+    probability: float  # of this label
 
 
 class Candidate(NamedTuple):
@@ -60,10 +65,10 @@ class Candidate(NamedTuple):
 
     label: str
     words: tuple[str, ...]  # one, or two of which the second stands behind the first; none of a length
-    texts: int  # how many texts have it
-    answered: float  # the share of them that are predicted to have the label
-    score_share: float | None  # their mean share of the scores of these; None of a length
-    rows: Sequence[int]  # some of these, drawn at random; none of a length
+    texts: int  # how many texts have the words, or the length
+    answered: float  # the share of these texts that are predicted to have the label
+    score_share: float | None  # mean share of the words in the scores of the texts so predicted; None of a length
+    rows: Sequence[int]  # the rows of some of the texts so predicted, drawn at random; none of a length
 
 
 class Trial(NamedTuple):
@@ -72,7 +77,7 @@ class Trial(NamedTuple):
     Attributes:
         candidate: The words, or the length.
         put_in: Texts with another answer, which get the words; of a length, texts to which others are joined.
-        alone: Of two words, the same for each by itself.
+        alone: Of two words, for each by itself texts with another answer, which get this word; empty otherwise.
         taken_out: Texts that lose the words.
     """
 
@@ -97,11 +102,11 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, min_tex
         min_texts: In how many texts a word or a pair must stand.
         count: The most texts that a candidate is taken out of.
     """
-    is_whole_text_in_sql = whole_texts(run, model)
-    _make_words_of_texts(run, is_whole_text_in_sql, layer)
+    condition = whole_text_condition(run, model)
+    _make_words_of_texts(run, condition, layer)
     candidates = [*_words(run, top, min_texts, count), *_pairs(run, min_texts, count), *_lengths(run)]
-    sampled = _sampled(run, is_whole_text_in_sql)
-    rows = {row for row, _, _ in sampled}.union(*(candidate.rows for candidate in candidates))
+    sampled = _sampled(run, condition)
+    rows = {answer.row for answer in sampled}.union(*(candidate.rows for candidate in candidates))
     parts = parts_of_rows(run, rows)
     trials = [_trial(candidate, sampled, parts) for candidate in candidates]
     answers = _answers(run, model, trials)
@@ -119,19 +124,22 @@ def _trial(candidate: Candidate, sampled: Sequence[Answered], parts: PartsOfRows
     if not words:
         return Trial(candidate, _lengthened(sampled, parts), (), [])
     put_in = _with_words(candidate, words, sampled, parts)
-    alone = [_with_words(candidate, [word], sampled, parts) for word in words if len(words) > 1]
+    single_words = words if len(words) > 1 else ()
+    alone = [_with_words(candidate, [word], sampled, parts) for word in single_words]
     return Trial(candidate, put_in, alone, texts_without(words, candidate.rows, parts))
 
 
 def _reason(trial: Trial, usual: float, answers: Mapping[Parts, str]) -> Reason | None:
     """Return what was measured of a candidate.
 
-    None if there is no text with another answer, or if one of two words by itself turns as many answers as both.
-
     Args:
         trial: The candidate with its texts.
-        usual: The share of all texts with its label.
+        usual: The share of all texts that are predicted to have its label.
         answers: The label that the model predicts of each text.
+
+    Returns:
+        The reason; None if there is no text with another answer, or if one of two words by itself turns as many
+        answers as both, which is at least the lower end of the interval of their share.
     """
     candidate = trial.candidate
     label = candidate.label
@@ -152,14 +160,15 @@ def _reason(trial: Trial, usual: float, answers: Mapping[Parts, str]) -> Reason 
 
 
 def _sampled(run: RunTables, where: str) -> list[Answered]:
-    """Return some texts of each prediction, drawn at random."""
-    return run.ask(
+    """Return some texts of each prediction, drawn at random; `where` is a condition for rows, in SQL."""
+    rows = run.ask(
         f"""
         SELECT row, prediction, probability FROM distinct_texts WHERE {where}
         QUALIFY row_number() OVER (PARTITION BY prediction ORDER BY hash(row), row) <= {SAMPLE}
         ORDER BY hash(row), row
         """  # noqa: S608  # numbers
     )
+    return [Answered(*row) for row in rows]
 
 
 def _share_changed(label: str, changes: Changes, answers: Mapping[Parts, str], *, to_label: bool) -> Share | None:
@@ -173,15 +182,24 @@ def _share_changed(label: str, changes: Changes, answers: Mapping[Parts, str], *
     """
     outcomes = []
     for before, after in changes:
-        had_label, has_label = answers[before] == label, answers[after] == label
+        had_label = answers[before] == label
+        has_label = answers[after] == label
         if had_label is not to_label:
             outcomes.append(has_label is to_label)
     return share_of(outcomes)
 
 
 def _make_words_of_texts(run: RunTables, where: str, layer: int) -> None:
-    """Make the table `words_of_texts`: each word of a text, its share of the scores, its first and last place."""
-    word = LISTED_WORD.format(table="spellings", unit="flat.word")
+    """Make the table `words_of_texts`: the words of each text for whose prediction it was explained.
+
+    A word has a `name`, as lists write it, its mean `share` of the text's scores, and its `first` and `last` place.
+
+    Args:
+        run: The tables of the run.
+        where: The condition for rows, in SQL.
+        layer: The index of the layer whose scores count, among those of the run.
+    """
+    word = LISTED_WORD.format(unit="flat.word")
     run.ask(
         f"""
         CREATE TEMP TABLE words_of_texts AS
@@ -201,7 +219,11 @@ def _make_words_of_texts(run: RunTables, where: str, layer: int) -> None:
 
 
 def _words(run: RunTables, top: int, min_texts: int, count: int) -> list[Candidate]:
-    """Return the words that are most surely connected with a prediction, punctuation too."""
+    """Return the words that are most surely connected with a prediction, punctuation too.
+
+    They are those of the surest mean share of the scores, and those whose texts get the prediction most surely more
+    often than all texts; `deviation` counts standard errors. The arguments are those of `find_reasons`.
+    """
     rows = run.ask(
         f"""
         WITH labels AS (
@@ -209,7 +231,7 @@ def _words(run: RunTables, top: int, min_texts: int, count: int) -> list[Candida
         ),
         texts AS (SELECT name, count(*) AS n FROM words_of_texts GROUP BY name HAVING n >= ?),
         counted AS (
-            SELECT prediction, name, n, count(*) / n AS answered, avg(share) AS mean, {SUREST} AS surest,
+            SELECT prediction, name, n, count(*) / n AS answered, avg(share) AS mean, {LOWEST_MEAN_SHARE} AS surest,
                    (answered - usual) / sqrt(usual * (1 - usual) / n) AS deviation,
                    list_slice(list(row ORDER BY hash(row), row), 1, ?) AS rows
             FROM words_of_texts JOIN texts USING (name) JOIN labels USING (prediction)
@@ -225,13 +247,14 @@ def _words(run: RunTables, top: int, min_texts: int, count: int) -> list[Candida
         top,
         top,
     )
-    return [Candidate(label, (word,), *counted) for label, word, *counted in rows]
+    return [Candidate(label, (word,), *further_fields) for label, word, *further_fields in rows]
 
 
 def _pairs(run: RunTables, min_texts: int, count: int) -> list[Candidate]:
     """Return the pairs of words that the scores connect most surely with a prediction, however far apart they stand.
 
-    They are two of the words with the largest scores in at least `min_texts` texts, and counted in all.
+    They are two of the words with the largest scores in at least `min_texts` texts, and counted in all. The arguments
+    are those of `find_reasons`.
     """
     rows = run.ask(
         f"""
@@ -243,7 +266,7 @@ def _pairs(run: RunTables, min_texts: int, count: int) -> list[Candidate]:
             FROM largest AS one JOIN largest AS two ON one.row = two.row AND one.first < two.last
             WHERE one.name <> two.name
         ), chosen AS (
-            SELECT prediction AS label, name, second, {SUREST} AS surest
+            SELECT prediction AS label, name, second, {LOWEST_MEAN_SHARE} AS surest
             FROM paired GROUP BY prediction, name, second HAVING count(*) >= ?
             QUALIFY row_number() OVER (PARTITION BY label ORDER BY surest DESC, name, second) <= {TESTED_PAIRS}
         )
@@ -259,11 +282,11 @@ def _pairs(run: RunTables, min_texts: int, count: int) -> list[Candidate]:
         min_texts,
         count,
     )
-    return [Candidate(label, (first, second), *counted) for label, first, second, *counted in rows]
+    return [Candidate(label, (first, second), *further_fields) for label, first, second, *further_fields in rows]
 
 
 def _answers(run: RunTables, model: TaskModel, trials: Sequence[Trial]) -> Mapping[Parts, str]:
-    """Return the label that a model predicts of each text, before and after each change."""
+    """Return the label that a model predicts of each text before and after a change, by the words of the text."""
     changes = [*chain.from_iterable((trial.put_in, *trial.alone, trial.taken_out) for trial in trials)]
     texts = [text for of_candidate in changes for change in of_candidate for text in change]
     labels = model.task.outputs.labels
@@ -271,18 +294,25 @@ def _answers(run: RunTables, model: TaskModel, trials: Sequence[Trial]) -> Mappi
 
 
 def _with_words(candidate: Candidate, words: Sequence[str], sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
-    """Return texts with another answer than a candidate's, without and with words of it."""
-    changed: Changes = []
+    """Return texts with another answer than a candidate's, without and with words of it.
+
+    Args:
+        candidate: The candidate.
+        words: Its words, or one of them.
+        sampled: Texts, of which those are taken that have another answer and lack the words, `PUT_INTO` at most.
+        parts: The words of texts by row.
+    """
+    changes: Changes = []
     for row, prediction, _ in sampled:
-        if len(changed) == PUT_INTO:
+        if len(changes) == PUT_INTO:
             break
         if prediction == candidate.label or places_of(words, parts[row]):
             continue
-        example = parts[candidate.rows[len(changed) % len(candidate.rows)]]
-        after = text_with(words, parts[row], example)
+        example_row = candidate.rows[len(changes) % len(candidate.rows)]  # each time that of another text
+        after = text_with(words, parts[row], parts[example_row])
         if after is not None:
-            changed.append((parts[row], after))
-    return changed
+            changes.append((parts[row], after))
+    return changes
 
 
 def _lengths(run: RunTables) -> list[Candidate]:
@@ -301,11 +331,20 @@ def _lengths(run: RunTables) -> list[Candidate]:
 
 
 def _lengthened(sampled: Sequence[Answered], parts: PartsOfRows) -> Changes:
-    """Return texts before and after unsure ones of their prediction are joined to them: that should not change it."""
-    changed: Changes = []
-    for label in dict.fromkeys(prediction for _, prediction, _ in sampled):
-        rows = [(probability, row) for row, prediction, probability in sampled if prediction == label]
-        unsure = cycle(parts[row] for _, row in sorted(rows)[: max(len(rows) // UNSURE, 1)])
-        for _, row in rows[:MOST_LENGTHENED]:
-            changed.append((parts[row], joined([parts[row], *islice(unsure, JOINED_TEXTS - 1)])))
-    return changed
+    """Return texts before and after unsure texts of the same prediction are joined to them.
+
+    That should not change the prediction, unless the length of a text decides.
+
+    Args:
+        sampled: Texts, of which `MOST_LENGTHENED` of each prediction are lengthened.
+        parts: The words of texts by row.
+    """
+    changes: Changes = []
+    for label in dict.fromkeys(answer.prediction for answer in sampled):
+        of_label = [answer for answer in sampled if answer.prediction == label]
+        least_sure_first = sorted(of_label, key=lambda answer: (answer.probability, answer.row))
+        unsure = cycle(parts[answer.row] for answer in least_sure_first[: max(len(of_label) // UNSURE, 1)])
+        for answer in of_label[:MOST_LENGTHENED]:
+            before = parts[answer.row]
+            changes.append((before, joined([before, *islice(unsure, JOINED_TEXTS - 1)])))
+    return changes

@@ -20,8 +20,8 @@ from .units import SIGNALS, LabelAnswers, Share, WrongAnswer, share
 class _Pair(NamedTuple):
     """The rows with one value of the gold column and one prediction."""
 
-    key: str  # identifies the pair in the table `compared`
-    rows: int
+    key: str  # identifies the pair in the view `compared`
+    rows: int  # how many rows there are
     value: str | None  # the text of the gold column's value
     prediction: str
     prediction_id: int
@@ -34,6 +34,13 @@ _Pairs = Sequence[_Pair]
 
 def compare_with_gold(run: RunTables, gold: str, gold_labels: Any, layer: int, top: int) -> dict[str, Any]:
     """Return the fields of `Summary` on right and wrong answers, and make the table `judged`: which rows are right.
+
+    Args:
+        run: The tables of the run.
+        gold: The kept column of right labels.
+        gold_labels: What the caller says of its values, see `summarize`.
+        layer: The index of the layer, among those of the run, at which wrong answers are shown.
+        top: The most wrong answers.
 
     Raises:
         DataError: If the column is missing, or holds what can be no label of the model.
@@ -101,13 +108,11 @@ def _counts(pairs: _Pairs) -> Mapping[str | None, int]:
 
 
 def _labels_of_model(run: RunTables, pairs: _Pairs) -> ModelLabels:
-    """Return the labels of the model; of a vocabulary the tokens that were predicted."""
-    known = run.common.get("labels")
-    if isinstance(known, list):
-        return ModelLabels.in_order([str(label) for label in known])
-    named = [pair for pair in pairs if pair.prediction is not None and pair.prediction_id is not None]
-    predicted = {pair.prediction_id: pair.prediction for pair in named}
-    return ModelLabels(predicted, complete=False, are_tokens=run.common["outputs"] == "token")
+    """Return the labels of the model; of a language model, which has no labels, the tokens that were predicted."""
+    if run.common["outputs"] != "token":
+        return ModelLabels.in_order(run.common["labels"])
+    predicted = {pair.prediction_id: pair.prediction for pair in pairs}
+    return ModelLabels(predicted, complete=False, are_tokens=True)
 
 
 def _gold_of_values(
@@ -118,7 +123,16 @@ def _gold_of_values(
     counts: Mapping[str | None, int],
     labels: ModelLabels,
 ) -> dict[str | None, Gold]:
-    """Return the gold labels that each value of the column means, by the value's text."""
+    """Return the gold labels that each value of the column means, by the value's text.
+
+    Args:
+        run: The tables of the run.
+        gold: The column.
+        gold_labels: What the caller says of its values.
+        values: Its values by their texts.
+        counts: How many rows have each value, by its text.
+        labels: The labels of the model.
+    """
     class_names = run.common.get("class_names", {}).get(gold, ())
     meaning = meaning_of(gold_labels, class_names)
     try:
@@ -164,17 +178,22 @@ def _matrix(judged: _Pairs) -> list[LabelAnswers]:
     """Return the answers by right label, the most frequent label first; none where a text has several right labels."""
     if any(len(pair.gold) != 1 for pair in judged):
         return []
-    predicted, by_label = Counter[str](), dict[str, Counter[str]]()
+    predicted = Counter[str]()  # how often each label is predicted
+    by_label: dict[str, Counter[str]] = {}  # how often each label is predicted of the texts of a right label
     for pair in judged:
         predicted[pair.prediction] += pair.rows
         by_label.setdefault(pair.gold[0], Counter())[pair.prediction] += pair.rows
-    labels = [
-        LabelAnswers(label, predictions.total(), dict(predictions.most_common()), predicted=predicted[label])
-        for label, predictions in by_label.items()
-    ]
-    never_right = [label for label in predicted if label not in by_label]
-    labels += [LabelAnswers(label, 0, {}, predicted=predicted[label]) for label in never_right]
-    return sorted(labels, key=lambda answers: (-answers.texts, answers.label))
+    matrix = []
+    for label in {*by_label, *predicted}:  # a label may be never right, or never predicted
+        predictions = by_label.get(label, Counter())
+        answers = LabelAnswers(
+            label=label,
+            texts=predictions.total(),
+            predictions=dict(predictions.most_common()),
+            predicted=predicted[label],
+        )
+        matrix.append(answers)
+    return sorted(matrix, key=lambda answers: (-answers.texts, answers.label))
 
 
 def _unknown_labels(pairs: _Pairs, labels: ModelLabels) -> dict[str, int]:
@@ -188,10 +207,10 @@ def _unknown_labels(pairs: _Pairs, labels: ModelLabels) -> dict[str, int]:
 
 
 def _wrong_answers(run: RunTables, judged: _Pairs, layer: int, top: int) -> list[WrongAnswer]:
-    """Return the wrong answers with the highest probabilities; a text that stands in several rows is listed once."""
-    content = "words" if run.unit == "words" else "unit_ids"
-    if run.kind in SIGNALS:
-        content = "row"  # pictures and sounds count row by row
+    """Return the wrong answers with the highest probabilities; a text that stands in several rows is listed once.
+
+    The arguments are those of `compare_with_gold`; `judged` are the pairs with a right label.
+    """
     gold_of = {pair.key: ", ".join(pair.gold) for pair in judged if not pair.is_right}
     answers = run.ask(
         f"""
@@ -199,7 +218,8 @@ def _wrong_answers(run: RunTables, judged: _Pairs, layer: int, top: int) -> list
         SELECT min(row) AS first_row, any_value(compared.prediction), max(compared.probability) AS surest, gold_names,
                count(*)
         FROM compared JOIN wrong_pairs USING (pair) JOIN shards USING (row)
-        GROUP BY gold_names, compared.prediction_id, hash({content}) ORDER BY surest DESC NULLS LAST, first_row LIMIT ?
+        GROUP BY gold_names, compared.prediction_id, hash({run.text_column})
+        ORDER BY surest DESC NULLS LAST, first_row LIMIT ?
         """,  # noqa: S608  # a column's name
         list(gold_of),
         list(gold_of.values()),
@@ -212,14 +232,28 @@ def _wrong_answers(run: RunTables, judged: _Pairs, layer: int, top: int) -> list
     wrong = []
     for row, label, probability, gold_names, rows_of_text in answers:
         row_id, _ = ids_and_texts[row]
-        row_notes = notes[row] or []
-        wrong.append(WrongAnswer(row_id, label, probability, gold_names, results.get(row), row_notes, rows_of_text))
+        answer = WrongAnswer(
+            id=row_id,
+            prediction=label,
+            probability=probability,
+            gold=gold_names,
+            result=results.get(row),
+            notes=notes[row] or [],
+            rows=rows_of_text,
+        )
+        wrong.append(answer)
     return wrong
 
 
 def _results(run: RunTables, rows: Sequence[int], layer: int) -> dict[int, Attribution]:
-    """Return the results of some rows at a layer; none of pictures and sounds, which are not drawn."""
-    if not rows or run.unit in SIGNALS.values():
+    """Return the results of some rows by the numbers of the rows; none of pictures and sounds, which are not drawn.
+
+    Args:
+        run: The tables of the run.
+        rows: The numbers of the rows.
+        layer: The index of a layer among those of the run; the results have this layer alone.
+    """
+    if not rows or run.kind in SIGNALS:
         return {}
     table = run.read_rows(rows)
     attributions = map(Attribution.from_dict, result_states(table))

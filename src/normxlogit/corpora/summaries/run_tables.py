@@ -48,12 +48,20 @@ class RunSummary:
         return plain(self)
 
 
-LISTED_WORD = "coalesce({table}.word, lower(trim({unit})))"
-"""The word that lists have for a unit as it stands in texts, where its spelling was joined from `spellings`."""
+LISTED_WORD = "coalesce(spellings.word, lower(trim({unit})))"
+"""The word that lists have for a unit, in SQL, where its spelling is joined from `spellings`, see `make_spellings`.
+
+`{unit}` is the column with the unit as it stands in texts.
+"""
 
 
 def _listed_word(key: str, spellings: Counter[str]) -> str:
-    """Return how lists write a word with some spellings: as its form of ASCII letters and digits if it has one."""
+    """Return how lists write a word: as its key if that has ASCII letters and digits alone, else as most texts do.
+
+    Args:
+        key: The key of the word, see `word_key`.
+        spellings: How often texts have each of its spellings.
+    """
     return key if key.isascii() and key.isalnum() else common_spelling(spellings)
 
 
@@ -75,6 +83,8 @@ class RunTables:
         of_answers: Whether the results are answers with their sources.
         column_types: The Arrow types of the columns, by their names.
         unit: What has a score: "words", "tokens", "patches" or "frames".
+        units_column: The column with the lists of these units.
+        text_column: The column that rows of the same text have in common; pictures and sounds count row by row.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -99,16 +109,21 @@ class RunTables:
             self.column_types = dict(zip(schema.names, schema.types, strict=True))
             self._check_columns()
             self._register_shards()
-        self.unit = SIGNALS.get(self.kind, "words" if "words" in self.column_types else "tokens")
+        has_words = "words" in self.column_types
+        self.unit = SIGNALS.get(self.kind, "words" if has_words else "tokens")
+        self.units_column = "words" if self.unit == "words" else "units"
+        self.text_column = "words" if self.unit == "words" else "unit_ids"
+        if self.kind in SIGNALS:
+            self.text_column = "row"
 
     def _common(self) -> Mapping[str, Any]:
-        """Return what all rows share, from the first shard with a result: one with errors alone does not say it."""
+        """Return what all rows share, from the first shard with a result: a shard without results lacks some of it."""
         with_results = [index for index, shard in self.written.items() if shard.rows > shard.errors]
         (path,) = self.folder.shard_files([min(with_results or self.written)])
         return self.folder.common(path)
 
     def _connected(self) -> Any:
-        """Return a connection to a database in memory whose queries keep no order of their own."""
+        """Return a connection to a database in memory, whose queries return rows in any order but that of ORDER BY."""
         connection = self._duckdb.connect()
         connection.execute("SET preserve_insertion_order = false")
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
@@ -116,7 +131,7 @@ class RunTables:
         return connection
 
     def _register_shards(self) -> None:
-        """Make `shards`, without kept columns: their names may be those of queries, and DuckDB may not know a type."""
+        """Make the view `shards`, without kept columns: queries may use their names, and DuckDB lacks some types."""
         own_types = {name: column for name, column in self.column_types.items() if name in CORPUS[self.kind]}
         self._connection.register("shards", self._dataset(arrow_module().schema(own_types)))
 
@@ -148,29 +163,24 @@ class RunTables:
     def make_distinct_texts(self) -> None:
         """Make `distinct_texts`, the rows of `shards` without those that repeat the text and targets of an earlier one.
 
-        A text that stands in twenty rows is evidence once. Pictures and sounds count row by row.
+        A text that stands in twenty rows is evidence once.
         """
-        if self.kind in SIGNALS:
-            self.ask("CREATE TEMP VIEW distinct_texts AS SELECT * FROM shards")
-            return
-        content = "words" if self.unit == "words" else "unit_ids"
         self.ask(
             f"""
-            CREATE TEMP TABLE first_rows AS SELECT min(row) AS row FROM shards GROUP BY hash({content}, target)
+            CREATE TEMP TABLE first_rows AS SELECT min(row) AS row FROM shards GROUP BY hash({self.text_column}, target)
             """  # noqa: S608  # a column's name
         )
         self.ask("CREATE TEMP VIEW distinct_texts AS SELECT * FROM shards WHERE row IN (SELECT row FROM first_rows)")
 
     def make_spellings(self) -> None:
-        """Make `spellings`: for each word as it stands in texts the `word` of which it is a spelling.
+        """Make the table `spellings`: for each `spelling` of a word in texts the `word` as lists write it.
 
         Words that differ in Unicode's forms, typography or Markdown count as one, as everywhere (`text.same`). A word
         of ASCII letters and digits is not in the table: it is itself in small letters, see `LISTED_WORD`.
         """
-        units = "words" if self.unit == "words" else "units"
         counts = self.ask(
             f"""
-            WITH flat AS (SELECT unnest({units}) AS spelling FROM shards)
+            WITH flat AS (SELECT unnest({self.units_column}) AS spelling FROM shards)
             SELECT spelling, count(*) FROM flat
             WHERE NOT regexp_matches(spelling, '^ *[A-Za-z0-9]+ *$') GROUP BY spelling
             """  # noqa: S608  # a column's name
@@ -193,7 +203,7 @@ class RunTables:
         return dict(self.ask("SELECT row, notes FROM shards WHERE row IN (SELECT unnest(?::BIGINT[]))", list(rows)))
 
     def register_kept(self, name: str) -> None:
-        """Make `kept`, a table with the numbers of rows and the `kept_value` of a kept column."""
+        """Make the view `kept`, with the number of each row and the `kept_value` that it has in a kept column."""
         field, arrow = optional_module("pyarrow.dataset", "").field, arrow_module()
         value = field(name)
         if arrow.types.is_floating(self.column_types[name]):
@@ -201,10 +211,13 @@ class RunTables:
         with self._naming_damage():
             values = self._dataset().to_table({"row": field("row"), "kept_value": value})
             self._connection.register("kept_column", values)
-        self.ask("CREATE OR REPLACE TEMP VIEW kept AS FROM kept_column")  # which may be of lengths until then
+        self.ask("CREATE OR REPLACE TEMP VIEW kept AS FROM kept_column")  # instead of that of another column
 
     def ids_and_texts(self, rows: Sequence[int]) -> dict[int, tuple[str, str | None]]:
-        """Return the ids of some rows, those of one id with their numbers, and their texts if the run kept them."""
+        """Return the id and the text of some rows, by the numbers of the rows.
+
+        An id that several rows have stands with the number of the row. The text is None if the run kept no texts.
+        """
         text = "text" if "text" in self.column_types else "NULL"
         rows_found = self.ask(
             f"""
@@ -218,7 +231,7 @@ class RunTables:
         return {row: (name, text) for row, name, text in rows_found}
 
     def ask(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query."""
+        """Return the rows of a query, whose question marks stand for the values."""
         with self._naming_damage():
             return self._connection.execute(query, list(values)).fetchall()
 
@@ -236,13 +249,13 @@ class RunTables:
 
     @contextmanager
     def _naming_damage(self) -> Iterator[None]:
-        """Turn an error inside the block into that of the first damaged file, or into one that names the folder."""
+        """Turn an error inside the block into a `DataError` that names the first damaged file, or else the folder."""
         try:
             yield
         except (self._duckdb.OutOfMemoryException, MemoryError):
             raise
         except (self._duckdb.Error, OSError, ValueError, arrow_module().ArrowException) as error:
             for path in self._files:
-                self.folder.check(path)
+                self.folder.check(path)  # raises DataError for a damaged file
             reason = reason_of(error)
             raise DataError(f"{self.folder.location}: the results cannot be summarised: {reason}") from None

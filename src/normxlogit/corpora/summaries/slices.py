@@ -54,12 +54,12 @@ def _slices_of(run: RunTables, column: str, *, compared: bool) -> list[Slice]:
         GROUP BY place, prediction ORDER BY place, 4 DESC, prediction
         """  # noqa: S608  # constants
     )
-    predictions_of_place: dict[int, list[_PredictionCounts]] = {}
-    names: dict[int, str] = {}
+    predictions_of_place: dict[int, list[_PredictionCounts]] = {}  # by the places of slices in their order
+    names: dict[int, str] = {}  # of slices, by their places
     for place, name, *counts in rows:
         names[place] = name
         predictions_of_place.setdefault(place, []).append(_PredictionCounts(*counts))
-    unit = "" if column in run.column_types else run.unit
+    unit = "" if column in run.column_types else run.unit  # of lengths
     return [_slice(column, names[place], unit, counts) for place, counts in predictions_of_place.items()]
 
 
@@ -73,7 +73,14 @@ class _PredictionCounts(NamedTuple):
 
 
 def _slice(column: str, name: str, unit: str, predictions: Sequence[_PredictionCounts]) -> Slice:
-    """Return a slice from how often each label was predicted in it."""
+    """Return a slice.
+
+    Args:
+        column: The column by whose values the rows are counted.
+        name: The value of the slice, or the range of its values.
+        unit: What lengths are counted in; empty of other values.
+        predictions: Its rows by predicted label.
+    """
     labels = {prediction.label: prediction.rows for prediction in predictions}
     judged = sum(prediction.judged for prediction in predictions)
     right = sum(prediction.right for prediction in predictions)
@@ -82,36 +89,40 @@ def _slice(column: str, name: str, unit: str, predictions: Sequence[_PredictionC
 
 
 def _register_values(run: RunTables, column: str) -> None:
-    """Make `kept`, the rows with their values of a column, or with their lengths."""
+    """Make the view `kept`, with the number of each row and its `kept_value`: that of a column, or its length."""
     if column in run.column_types:
         kind = run.column_types[column]
         if arrow_module().types.is_nested(kind):
             raise InputError(f"by={column!r}: the column holds {kind}; rows are counted by texts, numbers or dates")
         run.register_kept(column)
     elif column == LENGTH:
-        units = "words" if run.unit == "words" else "units"
-        run.ask(f"CREATE OR REPLACE TEMP VIEW kept AS SELECT row, len({units}) AS kept_value FROM shards")  # noqa: S608
+        length = f"len({run.units_column})"
+        run.ask(f"CREATE OR REPLACE TEMP VIEW kept AS SELECT row, {length} AS kept_value FROM shards")  # noqa: S608
     else:
         raise DataError(f"no column {column!r} in the results; keep it with --keep {column}, or count by {LENGTH}")
 
 
 def _grouped_rows(run: RunTables) -> str:
-    """Return the query for the rows of `kept`, each with the `name` and the `place` of its slice."""
-    ((is_typed, is_dates, values),) = run.ask(
+    """Return the SQL query for the rows of `kept`, each with the `name` of its slice and its `place` among slices."""
+    ((is_typed, is_dates, value_count),) = run.ask(
         f"""
         SELECT any_value(regexp_matches(typeof(kept_value), 'INT|FLOAT|DOUBLE|DECIMAL|DATE|TIME')),
                bool_and(regexp_full_match(CAST(kept_value AS VARCHAR), '{ISO_DATE}')), count(DISTINCT kept_value)
         FROM kept
         """  # noqa: S608  # constants
     )
-    is_ordered = bool(is_typed or is_dates)
-    if is_ordered and values > MOST:
+    is_ordered = bool(is_typed or is_dates)  # numbers, dates and times; texts have no order of interest
+    if is_ordered and value_count > MOST:
         return _by_range()
     return _by_value("kept_value" if is_ordered else "count(*) DESC, kept_value")
 
 
 def _by_value(order: str) -> str:
-    """Return the query for slices of one value each, and of all values beyond the first `MOST` together."""
+    """Return the SQL query for slices of one value each, and of all values beyond the first `MOST` together.
+
+    Args:
+        order: The order of the values, in SQL.
+    """
     return f"""
         WITH ranked AS (
             SELECT kept_value AS value, row_number() OVER (ORDER BY {order}) AS rank
@@ -125,7 +136,7 @@ def _by_value(order: str) -> str:
 
 
 def _by_range() -> str:
-    """Return the query for slices of ranges of values, each of about as many rows; equal values are in one range."""
+    """Return the SQL query for slices of `RANGES` ranges of about as many rows; equal values are in one range."""
     shares = [part / RANGES for part in range(1, RANGES)]
     return f"""
         WITH limits AS (SELECT quantile_disc(kept_value, {shares}) AS bounds FROM kept),

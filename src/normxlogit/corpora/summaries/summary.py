@@ -182,8 +182,17 @@ def _words(run: RunTables, top: int, min_texts: int) -> dict[str, Any]:
 def _tested_words(
     run: RunTables, explainer: "Explainer", layer: int, top: int, min_texts: int, count: int
 ) -> dict[str, Any]:
-    """Return the fields of `Summary` on words, each left out of at most `count` texts, and what decides by itself."""
-    from .changed_texts import check_model  # which import torch
+    """Return the fields of `Summary` on words that were tested, and on what decides by itself.
+
+    Args:
+        run: The tables of the run.
+        explainer: The explainer with the run's model.
+        layer: The index of the layer whose scores count, among those of the run.
+        top: The most words of each list.
+        min_texts: In how many texts a word stands at least.
+        count: The most texts that each word is left out of.
+    """
+    from .changed_texts import check_model  # this and the others import torch
     from .reasons import find_reasons
     from .word_tests import tested_units
 
@@ -242,7 +251,7 @@ def _failures(run: RunTables, top: int) -> list[RowNote]:
 
 
 def _notes(run: RunTables, top: int) -> list[RowNote]:
-    """Return the notes on results, the most frequent first."""
+    """Return the notes on results, the most frequent first; those that differ in numbers alone count as one."""
     rows = run.ask(
         f"""
         SELECT arg_min(note, row), count(DISTINCT row), list_slice(list(id ORDER BY row), 1, {EXAMPLES})

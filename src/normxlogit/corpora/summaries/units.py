@@ -46,9 +46,9 @@ class RowNote(NamedTuple):
 class Fall(NamedTuple):
     """How much a label's logit falls where a word is left out, measured with the model."""
 
-    mean: float  # the mean over texts; negative where the logit rises
+    mean: float  # the mean over texts; negative if the logit rises
     low: float  # lower end of the mean's 95% interval, by Student's t
-    high: float  # upper end
+    high: float  # upper end of it
     texts: int  # from how many texts the word was left out
     is_confirmed: bool  # whether the logit surely falls as the score says, and by at least a tenth of the score
 
@@ -86,7 +86,7 @@ class Share(NamedTuple):
 
 
 def share_of(outcomes: Sequence[bool]) -> Share | None:
-    """Return the share of what is true; None of nothing."""
+    """Return the share of outcomes that are true; None if there are no outcomes."""
     return share(sum(outcomes), len(outcomes)) if outcomes else None
 
 
@@ -138,7 +138,7 @@ class Slice:
 
 @dataclass(frozen=True)
 class Reason:
-    """What may decide answers by itself."""
+    """Words, or a length of texts, that may decide answers by themselves."""
 
     label: str  # the label that it decides for
     words: tuple[str, ...]  # the word in lower case, or two that stand in a text together; none of a length

@@ -20,7 +20,7 @@ NO_PUNCTUATION = "[\\p{L}\\p{N}\\p{So}_]"
 
 
 def visible_layer(run: RunTables) -> int:
-    """Return the last layer with visible scores outside special tokens."""
+    """Return the index of the last layer, among those of the run, that has visible scores outside special tokens."""
     sums = run.ask(
         """
         WITH block AS (
@@ -47,10 +47,16 @@ def sum_up_units(run: RunTables, layer: int) -> None:
     for a label and a unit either what it is in all texts, or (`predicted`) in those that are predicted to have the
     label: in how many `texts` it stands, their `mean` with its standard `error`, and the rows of the `highest` and
     `lowest` scores.
+
+    Args:
+        run: The tables of the run.
+        layer: The index of the layer whose scores count, among those of the run.
     """
-    in_words = run.unit == "words"
-    units, scores = ("words", "word_scores") if in_words else ("units", "scores")
-    sequences = "list_transform(words, lambda x: 0)" if in_words else "sequence_ids"
+    # The columns of units, of their scores, and of their sequences, which special tokens do not have, but all words.
+    units = run.units_column
+    scores, sequences = "scores", "sequence_ids"
+    if run.unit == "words":
+        scores, sequences = "word_scores", "list_transform(words, lambda x: 0)"
     count = f"len({units})"
     layers = f"greatest(len({scores}) // greatest({count} * len(target), 1), 1)"
     run.ask(
@@ -61,7 +67,7 @@ def sum_up_units(run: RunTables, layer: int) -> None:
         )
         """
     )
-    word = LISTED_WORD.format(table="spellings", unit="unit")
+    word = LISTED_WORD.format(unit="unit")
     for first, last in _row_ranges(run):
         run.ask(
             f"""
@@ -110,7 +116,7 @@ def _row_ranges(run: RunTables) -> Iterator[tuple[int, int]]:
 
 
 def _add_quantiles(run: RunTables) -> None:
-    """Make the table `quantiles`: how many standard errors a 95% interval is wide on each side, by number of texts."""
+    """Make the table `quantiles`: for each number of `texts` how many standard errors half a 95% interval is wide."""
     counts = [count for (count,) in run.ask("SELECT DISTINCT texts FROM unit_means WHERE texts > 1")]
     quantiles = quantile(np.array(counts, np.float64)).tolist()
     run.ask(
@@ -121,7 +127,7 @@ def _add_quantiles(run: RunTables) -> None:
 
 
 def rare_units(run: RunTables, min_texts: int) -> int:
-    """Return how many units stand in fewer texts, label by label."""
+    """Return how many units stand in fewer than `min_texts` texts; a unit counts for each of its labels."""
     query = "SELECT count(*) FROM unit_means WHERE NOT predicted AND texts < ?"
     return int(run.ask(query, min_texts)[0][0])
 

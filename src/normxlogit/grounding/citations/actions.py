@@ -4,17 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ...errors import InputError
 from ...model.task_model import TaskModel
 from ...results.storage.schema import Strings
 from ...results.units.spans import MessageSpan
 from ...text.characters import Span, moved
 from ..action import BEGINNING
-from ..documents.conversations import Conversation, Message
+from ..documents.conversations import Conversation, Message, picked_step
 from .conversation_prompts import readable, sourced_messages
 from .other_answers import Contrast, as_mapping, other_answer, steps_of_answer
 from .prompts import CallParts, SourcedPrompt
-from .rendering import Rendering
 from .written_call import written_call
 
 ActionSpec = int | str | Mapping[str, Any]
@@ -28,7 +26,7 @@ BEFORE_NAME = "\"' \t\n"
 
 
 def action_prompt(
-    model: TaskModel, conversation: Conversation, action: ActionSpec, contrast: Contrast | None = None
+    model: TaskModel, conversation: Conversation, action: ActionSpec, contrast: Contrast | None
 ) -> SourcedPrompt:
     """Write a conversation up to a call as a prompt, whose answer is the call; its sources are all that was said.
 
@@ -50,7 +48,8 @@ def action_prompt(
     start = written.start()
     prompt = replace(written.rendering.prompt, text=written.text[:start])
     starts = {place: first for place, first in written.rendering.starts.items() if place < len(said.messages)}
-    sourced = sourced_messages(model, said, Rendering(prompt, starts), with_question=True)
+    rendering = written.rendering._replace(prompt=prompt, starts=starts)
+    sourced = sourced_messages(model, said, rendering, with_question=True)
     answer = written.text[start : written.end()]
     spans = {name: moved(span, -start) for name, span in written.spans.items()}
     opened = max(0, written.start_of_answer() - start)
@@ -94,8 +93,6 @@ def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
     if isinstance(action, Mapping):
         return replace(conversation, messages=(*messages, *steps_of_answer(action, messages[-1].number + 1)))
     place = _place_of_call(conversation, action)
-    if not place:
-        raise InputError("the call is the first message; a conversation has messages before the call")
     notes = conversation.notes
     if after := len({step.number for step in messages[place + 1 :]}):
         notes = (*notes, f"messages after the call are not read ({after})")
@@ -109,8 +106,5 @@ def _place_of_call(conversation: Conversation, action: Any) -> int:
     index: Any = None if isinstance(action, bool) else action  # True is no place
     if isinstance(action, str):
         places, index = [place for place, name in names.items() if name == action], -1
-    try:
-        return places[index]
-    except (IndexError, TypeError):
-        called = ", ".join(names.values()) or "no tool"
-        raise InputError(f"no call {action!r}: the conversation calls {called}") from None
+    called = ", ".join(names.values()) or "no tool"
+    return picked_step(places, index, "call", f"no call {action!r}: the conversation calls {called}")

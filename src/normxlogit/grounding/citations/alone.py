@@ -1,15 +1,14 @@
 """How much likelier each sentence of an answer is after one of its documents alone."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
 from ...copies.memory import enough_memory
 from ...pipeline.completions.leave_out import Array
 from ...results.units.spans import NamedSpan
-from ...text.characters import Span
 from ..measured import DocumentGain
 from ..result import Citations
 from .cached import CachedAblations
@@ -21,8 +20,8 @@ from .shared_words import SharedWords, shared_words
 MOST_DOCUMENTS = 16
 """Most documents that are read alone: those with the best sources. Each costs itself, the question and the answer."""
 
-LEAST_DOCUMENTS = 2
-"""Of so many documents the second one is the other one, whatever leads to the first."""
+NO_LEADS_NEEDED = 2
+"""Of two documents that were read alone the second one is the other one, whatever leads to the first."""
 
 
 def document_gains(reading: AnswerReading, cited: Citations) -> Citations:
@@ -34,7 +33,7 @@ def document_gains(reading: AnswerReading, cited: Citations) -> Citations:
     """
     documents = _document_spans(reading, cited)
     cited = replace(cited, alone=_gains_alone(reading, cited, documents))
-    if cited.messages or len(cited.alone) <= LEAST_DOCUMENTS or reading.completed.encoding.source is not None:
+    if cited.messages or len(cited.alone) <= NO_LEADS_NEEDED or reading.completed.encoding.source is not None:
         return cited
     best = cited.top_documents(1)[0].name
     read = {document.name: document for document in documents if document.name in {gain.name for gain in cited.alone}}
@@ -56,15 +55,15 @@ def _gains_alone(reading: AnswerReading, cited: Citations, documents: Sequence[N
         return ()
     first = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}
     places = [place for place, document in enumerate(documents) if document.name in first]
-    alone = np.eye(len(documents), dtype=bool)[places]  # (N, D)
+    only_one = np.eye(len(documents), dtype=bool)[places]  # (N, D)
     none = np.zeros((1, len(documents)), bool)
     # Messages have no names that are left out with them: without all of them the answer was read already.
     known = {(False,) * len(documents): reading.nats_without} if cited.messages else None
-    nats = CachedAblations(reading.text, documents, known=known)(np.concatenate([none, alone]))  # (1 + N, G)
+    nats = CachedAblations(reading.text, documents, known=known)(np.concatenate([none, only_one]))  # (1 + N, G)
     gains = nats[1:] - nats[0]  # (N, G)
     shared = _shared_words(cited, documents)
     return tuple(
-        DocumentGain(documents[place].name, _by_sentence(reading, gain), *shared[place])
+        DocumentGain(documents[place].name, _by_sentence(reading, gain), shared[place].words, shared[place].nats)
         for place, gain in zip(places, gains, strict=True)
     )
 
@@ -79,14 +78,12 @@ def _shared_words(cited: Citations, documents: Sequence[NamedSpan]) -> list[Shar
 
 def _document_spans(reading: AnswerReading, cited: Citations) -> list[NamedSpan]:
     """Return where each document stands, from its name to that of the next one; of a message its sources."""
-    spans_of = defaultdict[str, list[Span]](list)
-    for name, span in zip(cited.documents, cited.spans, strict=True):
-        spans_of[name].append(span)
+    spans_of = cited.document_spans
     if not cited.messages:
         starts = [with_heading(cited.text, name, spans[0][0]) for name, spans in spans_of.items()]
         following = cited.text[cited.spans[-1][1] :].lstrip()
-        ends = [*starts[1:], len(cited.text) - len(following)]
-        spans_of.update({name: [(start, end)] for name, start, end in zip(spans_of, starts, ends, strict=True)})
+        edges = pairwise([*starts, len(cited.text) - len(following)])
+        spans_of = {name: [span] for name, span in zip(spans_of, edges, strict=True)}
     sequence = reading.completed.sequenced()
     documents = []
     for name, spans in spans_of.items():
@@ -97,4 +94,4 @@ def _document_spans(reading: AnswerReading, cited: Citations) -> list[NamedSpan]
 
 def _by_sentence(reading: AnswerReading, gains: Array) -> tuple[float, ...]:
     """Return the sums of the gains of tokens, (G,), over each sentence."""
-    return tuple(float(gains[sentence.tokens].sum()) for sentence in reading.sentences)
+    return tuple(float(gains[reading.tokens_of(sentence)].sum()) for sentence in reading.sentences)

@@ -146,13 +146,13 @@ class CachedText:
         """Return the log-probabilities of the answer's tokens, (G,), read from a place on."""
         whole, cache = self.completed.encoding.ids, copy.deepcopy(self._cache)
         probed = whole[start : start + PROBED + 1]
-        cache.crop(start - len(whole) + 1)
+        cache.crop(start - len(whole) + 1)  # a negative number drops so many of its len(whole) - 1 tokens
         # A cache that cannot be cut gives other numbers for tokens that were read before, or raises an error.
         nats = self._nats(self._after(cache, start, probed[:-1]), probed[1:])
         expected = self._nats(self._states[start : start + len(probed) - 1], probed[1:])
         if np.abs(nats - expected).max(initial=0.0) > TOLERANCE:
             return None
-        cache.crop(1 - len(probed))
+        cache.crop(1 - len(probed))  # the probed ones
         states = self._after(cache, start, ids[start:-1])
         return self._answer_nats(states)
 

@@ -10,8 +10,8 @@ from ...inputs.windows import check_fits
 from ...leave_out.picking import Together, Verify
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
-from ...pipeline.completions.leave_out import with_completion_verification
 from ...pipeline.completions.sources import explain_sources
+from ...pipeline.completions.verification import with_completion_verification
 from ...pipeline.options import Options
 from ...results.attribution import Attribution
 from ...results.storage.schema import Strings
@@ -21,14 +21,17 @@ from ..result import Citations, of_targets
 from ..support import Effect
 from .alone import document_gains
 from .cited_answer import Answered
-from .prompts import CallParts
-from .reading import AnswerReading, answer_sentences
+from .prompts import CallParts, SourcedPrompt
+from .reading import AnswerReading
 from .removals import MOST_OF_AUTO, loss_without, tested
 from .supporting import with_support
 from .windows import read_in_windows
 
 Update = Callable[..., None]
 """Shows progress: `completed=` and `advance=` are shares of the work, `description=` what is done."""
+
+READING = 3
+"""Reading the answer with the sources and without, and scoring them, takes about as long as so many removals."""
 
 UNTESTED_MEDIA = (
     "the share of a picture or a sound does not tell whether an answer rests on it: verify= asks the model without it"
@@ -55,27 +58,37 @@ def cite_answered(
     update(description="reading the answer")
     completed = _fitting(model, answered, options)
     reading = AnswerReading(model, completed, options)
-    cited = _explained(answered, reading, options)
+    cited = _explained(answered.prompt, reading, options)
     if not cited.concluding:
         raise InputError("the answer is all reasoning; max_new_tokens= lets the model write more")
-    # Behind a reasoning that repeats the sources, no sentence would need them any more.
-    concluded = completed.without_reasoning()
-    is_read = concluded is completed
-    if not is_read and options.verify is not None:
-        reading, is_read = AnswerReading(model, concluded), True
-    if is_read and not completed.encoding.media:  # a picture's share of a sentence says little, see docs/grounding.md
-        cited = replace(cited, readings=reading.readings())
-        if concluded is completed and options.verify not in (None, "reasoning"):
-            update(description="reading each document alone")
-            cited = document_gains(reading, cited)
+    if completed.reasoning and options.verify is not None:
+        # Behind a reasoning that repeats the sources, no sentence would need them any more.
+        reading = AnswerReading(model, completed.without_reasoning())
+    if not completed.reasoning or options.verify is not None:
+        cited = _with_readings(cited, reading, options, update)
     if options.verify == "reasoning":
         attribution = with_completion_verification(model, completed, cited.attribution, "reasoning")
     else:
         attribution = _verified(cited, options.verify, reading, update)
     cited = replace(cited, attribution=attribution)
-    if answered.call is not None:
-        cited = replace(cited, action=_action(answered, answered.call, cited, reading, options))
-    return with_support(cited, answered, answer_sentences(concluded), checker)
+    if answered.prompt.call is not None:
+        cited = replace(cited, action=_action(answered.prompt, answered.prompt.call, cited, reading, options))
+    return with_support(cited, answered, checker)
+
+
+def _with_readings(cited: Citations, reading: AnswerReading, options: Options, update: Update) -> Citations:
+    """Return an answer with how likely the model finds its sentences, if it is tested also after each document alone.
+
+    Of an answer with pictures or sounds only what it loses without them is measured: see docs/grounding.md.
+    """
+    completed = reading.completed
+    if completed.encoding.media:
+        return cited
+    cited = replace(cited, readings=reading.readings())
+    if completed.reasoning or options.verify in (None, "reasoning"):
+        return cited
+    update(description="reading each document alone")
+    return document_gains(reading, cited)
 
 
 def _fitting(model: TaskModel, answered: Answered, options: Options) -> Completed:
@@ -87,13 +100,13 @@ def _fitting(model: TaskModel, answered: Answered, options: Options) -> Complete
         check_fits("prompt and answer have", len(completed.encoding), limit)
 
     def score(window: Completed) -> dict[str, float]:
-        cited = _explained(answered, AnswerReading(model, window, options), options)
+        cited = _explained(answered.prompt, AnswerReading(model, window, options), options)
         return dict(zip(cited.names, cited.evidence.scores[:, cited.sources].sum(0).tolist(), strict=True))
 
     return read_in_windows(completed, limit, score)
 
 
-def _explained(answered: Answered, reading: AnswerReading, options: Options) -> Citations:
+def _explained(prompt: SourcedPrompt, reading: AnswerReading, options: Options) -> Citations:
     """Return the scores of the sources for each sentence: of its tokens alike, and weighted by their gains."""
     model, completed, count = reading.model, reading.completed, len(reading.sentences)
     explained = explain_sources(
@@ -111,10 +124,10 @@ def _explained(answered: Answered, reading: AnswerReading, options: Options) -> 
         (target,) = attribution.targets
         attribution = replace(attribution, targets=(target._replace(contrast=other_token),))
     return Citations(
-        question=answered.question,
+        question=prompt.question,
         attribution=attribution,
         weighted_scores=explained.scores[count:] if len(explained.targets) > count else None,  # (K, U)
-        messages=answered.messages,
+        messages=prompt.messages,
     )
 
 
@@ -137,11 +150,13 @@ def _verified(cited: Citations, verify: Verify, reading: AnswerReading, update: 
     return attribution
 
 
-def _action(answered: Answered, call: CallParts, cited: Citations, reading: AnswerReading, options: Options) -> Action:
+def _action(
+    prompt: SourcedPrompt, call: CallParts, cited: Citations, reading: AnswerReading, options: Options
+) -> Action:
     """Return what is known of a call of a tool: what the user asked for last, and what the call loses without it.
 
     Args:
-        answered: The conversation with the call.
+        prompt: The conversation before the call.
         call: The parts of the call.
         cited: The call with its citations, verified if the options ask for it.
         reading: The call as it was read.
@@ -155,7 +170,7 @@ def _action(answered: Answered, call: CallParts, cited: Citations, reading: Answ
     if request:
         loss = loss_without(reading, cited.evidence, [cited.sources[source] for source in request])
         action = action._replace(request_loss=loss)
-    return action._replace(own_words=_behind_own_words(answered, call.own_words, cited, reading, options))
+    return action._replace(own_words=_behind_own_words(prompt, call.own_words, cited, reading, options))
 
 
 def _against_other(action: Action, call: CallParts, reading: AnswerReading) -> Action:
@@ -169,7 +184,7 @@ def _against_other(action: Action, call: CallParts, reading: AnswerReading) -> A
 
 
 def _behind_own_words(
-    answered: Answered, own_names: Strings, cited: Citations, reading: AnswerReading, options: Options
+    prompt: SourcedPrompt, own_names: Strings, cited: Citations, reading: AnswerReading, options: Options
 ) -> Effect | None:
     """Return the source without which the assistant's words before a call are least likely, and what they lose.
 
@@ -185,7 +200,7 @@ def _behind_own_words(
     if not words.named_sources:
         return None
     words_reading = AnswerReading(reading.model, words, options)
-    of_words = _explained(answered, words_reading, options)
+    of_words = _explained(prompt, words_reading, options)
     attribution = _verified(of_words, "auto", words_reading, lambda **_: None)
     source = replace(of_words, attribution=attribution).first_source()
     return Effect(source.name, source.nats or 0.0)
@@ -204,7 +219,3 @@ def _words_between(completed: Completed, start: int, end: int) -> Completed:
         parts={"words": (0, end - start)},
         parting=None,
     )
-
-
-READING = 3
-"""Reading the answer with the sources and without, and scoring them, takes about as long as so many removals."""

@@ -14,7 +14,7 @@ from ...pipeline.completions.reasoning import opens_reasoning, reasoning_marks
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
-from ...text.characters import Span
+from ...text.characters import Span, moved
 from ..documents.conversations import UNREAD, Conversation, Message, UpToAnswer
 from .prompts import SourcedPrompt, SourceSpans
 from .rendering import Rendering, render
@@ -57,13 +57,13 @@ def sourced_messages(
     """
     prompt, starts = rendering.prompt, rendering.starts
     messages = conversation.messages
-    spans = _message_spans(messages, starts)
-    placed = {index: spans[index] for index in starts}
+    names = _names_of(messages)
+    placed = {index: _placed(messages[index], names[index], start) for index, start in starts.items()}
     unread = _unread(messages, starts)
     question, asked = _question_of(messages, starts)
     sources = _source_spans(messages, placed)
     said = {name: span for name, span in sources.items() if with_question or span not in asked}
-    notes = dict.fromkeys([*conversation.notes, *prompt.notes, *(LOST.format(spans[index].name) for index in unread)])
+    notes = dict.fromkeys([*conversation.notes, *prompt.notes, *(LOST.format(names[index]) for index in unread)])
     prompt = replace(prompt, notes=tuple(notes))
     return SourcedPrompt(
         _with_contents(prompt, messages, placed) if has_chat_template(model.reader) else prompt,
@@ -74,25 +74,25 @@ def sourced_messages(
     )
 
 
+def _unread(messages: Sequence[Message], starts: Mapping[int, int]) -> list[int]:
+    """Return the indices of the texts that are not in a prompt as they were written."""
+    return [index for index, message in enumerate(messages) if index not in starts and message.part is None]
+
+
+def _names_of(messages: Sequence[Message]) -> list[str]:
+    """Return the names of messages, such as "tool result search (2)"; none has a colon, which ends it in a source's."""
+    return numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
+
+
+def _placed(message: Message, name: str, start: int) -> MessageSpan:
+    """Return where a message stands in a prompt, from the character at which it starts."""
+    return MessageSpan(message.kind, start, start + len(message.text), name, message.name)
+
+
 def _with_contents(prompt: ReadPrompt, messages: Sequence[Message], placed: Mapping[int, MessageSpan]) -> ReadPrompt:
     """Return a prompt with the places of its messages."""
     contents = (Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
     return replace(prompt, contents=tuple(contents))
-
-
-def _message_spans(messages: Sequence[Message], starts: Mapping[int, int]) -> list[MessageSpan]:
-    """Return the messages with their names and where they stand in a prompt; one that it lacks: at its beginning."""
-    names = numbered(" ".join([m.kind, *m.name.replace(":", " ").split()]) for m in messages)
-    placed = [(starts.get(index, 0), message) for index, message in enumerate(messages)]
-    return [
-        MessageSpan(message.kind, start, start + len(message.text), name, message.name)
-        for (start, message), name in zip(placed, names, strict=True)
-    ]
-
-
-def _unread(messages: Sequence[Message], starts: Mapping[int, int]) -> list[int]:
-    """Return the indices of the texts that are not in a prompt as they were written."""
-    return [index for index, message in enumerate(messages) if index not in starts and message.part is None]
 
 
 def readable(model: TaskModel, conversation: Conversation) -> Conversation:
@@ -110,9 +110,9 @@ def _source_spans(messages: Sequence[Message], placed: Mapping[int, MessageSpan]
     """Return the sources of messages by name, from where the messages stand in a prompt."""
     names, spans = list[str](), list[Span]()
     for index, message in placed.items():
-        for name, start, end in pieces_of(messages[index]):
+        for name, span in pieces_of(messages[index]):
             names.append(f"{message.name}:{name}")
-            spans.append((message.start + start, message.start + end))
+            spans.append(moved(span, message.start))
     return dict(zip(numbered(names), spans, strict=True))
 
 
@@ -140,27 +140,27 @@ def _question_of(messages: Sequence[Message], starts: Mapping[int, int]) -> tupl
     number = max((message.number for message in messages if message.kind == "user"), default=None)
     asked = {place: m.text for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
     sentences = {
-        (starts[place] + start, starts[place] + end): asked[place][start:end].rstrip(CLOSING)
+        moved(span, starts[place]): asked[place][slice(*span)].rstrip(CLOSING)
         for place in starts.keys() & asked.keys()
-        for start, end in sentence_spans(asked[place])
+        for span in sentence_spans(asked[place])
     }
     marked = {span for span, sentence in sentences.items() if sentence.endswith(tuple(QUESTION_MARKS))}
     question = "\n\n".join(asked.values())
     return question, set(sentences) if len(sentences) == 1 else marked
 
 
-def pieces_of(message: Message) -> Iterator[tuple[str, int, int]]:
-    """Yield name, start and end of the sources in a message: its sentences, or those of a tool's fields of JSON."""
+def pieces_of(message: Message) -> Iterator[tuple[str, Span]]:
+    """Yield the name and the span of each source in a message: its sentences, or those of a tool's fields of JSON."""
     fields = json_fields(message.text) if message.kind in ("tool call", "tool result") else []
-    for key, start, end in fields or [("", 0, len(message.text))]:
+    for key, (start, end) in fields or [("", (0, len(message.text)))]:
         sentences = sentence_spans(message.text[start:end])
-        for number, (first, last) in enumerate(sentences, start=1):
+        for number, sentence in enumerate(sentences, start=1):
             name = key if key and len(sentences) == 1 else f"{key} {number}".strip()
-            yield name, start + first, start + last
+            yield name, moved(sentence, start)
 
 
-def json_fields(text: str) -> list[tuple[str, int, int]]:
-    """Return key, start and end of each text, number and boolean in JSON; none if it is not an object or an array.
+def json_fields(text: str) -> list[tuple[str, Span]]:
+    """Return key and span of each text, number and boolean in JSON; none if it is not an object or an array.
 
     A field begins with its key: of '{"a": {"b": 1}, "c": ["x"]}' they are "b" with '"b": 1', and "c" with '"x"'.
     """
@@ -176,5 +176,6 @@ def json_fields(text: str) -> list[tuple[str, int, int]]:
             key, key_span = str(value), token.span()
         elif value is not None and str(value).strip():
             follows_key = not text[key_span[1] : token.start()].strip()
-            fields.append((key, key_span[0] if follows_key else token.start(), token.end(1)))
+            start = key_span[0] if follows_key else token.start()
+            fields.append((key, (start, token.end(1))))
     return fields

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...copies.memory import enough_memory
 from ...inputs.encoding import Encoding
-from ...leave_out.outcomes import in_batches
+from ...leave_out.outcomes import Outcomes, in_batches
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import Array, log_probabilities
@@ -46,8 +46,7 @@ def leads_to(
         return log_probabilities(model, encodings, [len(scored)] * len(encodings))
 
     tokens = [document.tokens for document in documents]
-    nats_after = dict(in_batches(model, after, measure)(tokens))  # (n,) each
-    nats = np.stack([nats_after[each] for each in tokens])  # (D, n)
+    nats = np.stack(Outcomes(in_batches(model, after, measure))(tokens))  # (D, n)
     means_of_others = (nats.sum(0) - nats) / (len(nats) - 1)
     return tuple(_leads(completed, documents, scored, np.maximum(nats - means_of_others, 0)))
 

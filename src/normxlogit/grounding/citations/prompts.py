@@ -61,7 +61,7 @@ class SourcedPrompt(NamedTuple):
     call: CallParts | None = None  # of an answer that is a call of a tool
 
 
-def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None = None) -> SourcedPrompt:
+def question_prompt(model: TaskModel, question: str | None, documents: Any, system: str | None) -> SourcedPrompt:
     """Write a question with its documents as a prompt, whose sources are the documents' sentences: "notes.txt:3".
 
     Pictures among the documents stand before the text.

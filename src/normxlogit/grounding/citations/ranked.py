@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from ...model.task_model import TaskModel
 from ...text.boundaries import sentence_spans
-from ...text.characters import Span
 from ..calibration import Calibration, calibration_for
 from ..facts import ComparedText
 from ..measured import RankedSentence
@@ -45,13 +44,7 @@ def with_ranking(model: TaskModel, cited: Citations) -> Citations:
     """
     sentences = [sentence.strip() for sentence in cited.sentences]
     missing = [sum(word.kind != "word" for word in facts.missing) for facts in cited.facts]
-    ranking = rank_sentences(model, sentences, _document_texts(cited), missing, calibration_for(model))
+    # Each document, or message, from its first source to its last one.
+    documents = [cited.text[spans[0][0] : spans[-1][1]] for spans in cited.document_spans.values()]
+    ranking = rank_sentences(model, sentences, documents, missing, calibration_for(model))
     return replace(cited, ranking=ranking)
-
-
-def _document_texts(cited: Citations) -> list[str]:
-    """Return the text of each document, or of each message, from its first source to its last one."""
-    bounds: dict[str, Span] = {}
-    for document, span in zip(cited.documents, cited.spans, strict=True):
-        bounds[document] = bounds.get(document, span)[0], span[1]
-    return [cited.text[start:end] for start, end in bounds.values()]

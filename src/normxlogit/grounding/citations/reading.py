@@ -1,38 +1,25 @@
 """The sentences of an answer, and how likely the model finds each with its sources and without them."""
 
 import re
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from ...copies.memory import enough_memory
 from ...errors import InputError
-from ...inputs.encoding import Spans
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.leave_out import Array
 from ...pipeline.completions.sources import part_weights, sources_and_parts
 from ...pipeline.options import Options
+from ...results.units.spans import NamedSpan, Sequenced
 from ...results.units.units import word_groups
+from ...text.characters import Span
 from ..measured import Reading, WordReading
 from .cached import CachedAblations, CachedText
 
-
-class AnswerSentence(NamedTuple):
-    """A sentence of an answer.
-
-    Attributes:
-        start: Its first character in the prompt with the answer, after the number of a list's entry.
-        end: One past its last character.
-        tokens: Which of the answer's tokens are its own.
-        offsets: The characters of each of them in the prompt with the answer.
-    """
-
-    start: int
-    end: int
-    tokens: slice
-    offsets: Spans
+_ENTRY = re.compile(r"^[^\S\n]*(?P<mark>\(?(?P<number>\d{1,3})[.)])(?=\s)", re.MULTILINE)
+"""The number of an entry of a list at the beginning of a line: "1." or "(1)"."""
 
 
 class AnswerReading:
@@ -41,7 +28,7 @@ class AnswerReading:
     Attributes:
         model: The language model.
         completed: The prompt with the answer; its named sources are the sources.
-        sentences: The sentences of the answer, K.
+        sentences: The K sentences of the answer, whose tokens count from the start of `Completed.joined`.
         weights: Which of the G tokens of the answer belong to each sentence, (K, G): 1 for those that do, else 0.
         text: The prompt with the answer, as it is read.
         nats: The log-probability of each token with the sources, (G,).
@@ -55,9 +42,8 @@ class AnswerReading:
 
     def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
         self.model, self.completed = model, completed
-        self.sentences = answer_sentences(completed)
-        sources, parts = sources_and_parts(completed, completed.named_sources, completed.parts)
-        self.weights = part_weights(completed, parts)
+        sources, self.sentences = sources_and_parts(completed, completed.named_sources, completed.parts)
+        self.weights = part_weights(completed, self.sentences)
         present = np.array([[True], [False]]).repeat(len(sources), axis=1)  # (2, S)
         with enough_memory("measure the answer with its sources and without them"):
             self.text = CachedText(model, completed, options)
@@ -70,33 +56,48 @@ class AnswerReading:
         """Return what the sources gain each token of the answer, and 0 where they lose or that is unknown, (K, G)."""
         return self.weights * np.nan_to_num(np.maximum(self.nats - self.nats_without, 0))
 
+    def tokens_of(self, sentence: NamedSpan) -> range:
+        """Return the places of a sentence's tokens among those of the answer.
+
+        Special tokens between the first one and the last one, such as those of unknown words, are the sentence's too.
+        """
+        answer_start = self.completed.joined().prompt_tokens
+        return range(min(sentence.tokens) - answer_start, max(sentence.tokens) - answer_start + 1)
+
     def readings(self) -> tuple[Reading, ...]:
         """Return the measurements of each sentence, word by word; the number of a list's entry is none."""
-        return tuple(Reading(tuple(self._words(sentence))) for sentence in self.sentences)
+        sequence = self.completed.sequenced()
+        spans = [(sentence.start, sentence.end) for sentence in self.sentences]
+        bodies = sentence_bodies(sequence.text, sequence.prompt_characters, spans)
+        with_tokens = zip(bodies, map(self.tokens_of, self.sentences), strict=True)
+        return tuple(Reading(tuple(self._words(sequence, body, tokens))) for body, tokens in with_tokens)
 
-    def _words(self, sentence: AnswerSentence) -> Iterator[WordReading]:
-        text = self.completed.sequenced().text
-        nats, nats_without = self.nats[sentence.tokens], self.nats_without[sentence.tokens]  # (n,) each
-        tokens = [(i, *offset) for i, offset in enumerate(sentence.offsets) if offset[1] > sentence.start]
-        for start, end, own in word_groups(text[: sentence.end], tokens, sentence.start):
-            yield WordReading(start, end, text[start:end], float(nats[own].sum()), float(nats_without[own].sum()))
+    def _words(self, sequence: Sequenced, span: Span, tokens: Iterable[int]) -> Iterator[WordReading]:
+        """Yield the measurements of the words of a part of the answer.
+
+        Args:
+            sequence: The prompt with the answer.
+            span: The characters of the part.
+            tokens: The places of its tokens among those of the answer; those before the span count as no word's.
+        """
+        start, end = span
+        offsets = sequence.offsets[sequence.prompt_tokens :]  # of the answer's tokens
+        placed = [(token, *offsets[token]) for token in tokens if offsets[token][1] > start]
+        for first, last, own in word_groups(sequence.text[:end], placed, start):
+            nats, nats_without = float(self.nats[own].sum()), float(self.nats_without[own].sum())
+            yield WordReading(first, last, sequence.text[first:last], nats, nats_without)
 
 
-def answer_sentences(completed: Completed) -> list[AnswerSentence]:
-    """Return the sentences of an answer.
+def sentence_bodies(text: str, answer_start: int, sentences: Iterable[Span]) -> list[Span]:
+    """Return the spans of sentences without the number of a list's entry at their beginning.
 
     Args:
-        completed: The prompt with the answer.
+        text: The prompt with the answer.
+        answer_start: The first character of the answer.
+        sentences: The spans of its sentences.
     """
-    sequence, sentences = completed.sequenced(), []
-    shift = completed.joined().prompt_tokens
-    entry_ends = _entry_ends(sequence.text, sequence.prompt_characters)
-    for part in completed.answer_parts(completed.parts):
-        first, last = min(part.tokens), max(part.tokens) + 1
-        offsets = tuple(sequence.offsets[first:last])
-        start = entry_ends.get(part.start, part.start)
-        sentences.append(AnswerSentence(start, part.end, slice(first - shift, last - shift), offsets))
-    return sentences
+    entry_ends = _entry_ends(text, answer_start)
+    return [(entry_ends.get(start, start), end) for start, end in sentences]
 
 
 def _entry_ends(text: str, start: int) -> dict[int, int]:
@@ -106,6 +107,3 @@ def _entry_ends(text: str, start: int) -> dict[int, int]:
         if int(entry["number"]) in (1, number + 1):
             number, ends[start + entry.start("mark")] = int(entry["number"]), start + entry.end("mark")
     return ends
-
-
-_ENTRY = re.compile(r"^[^\S\n]*(?P<mark>\(?(?P<number>\d{1,3})[.)])(?=\s)", re.MULTILINE)

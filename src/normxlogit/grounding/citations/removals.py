@@ -10,7 +10,8 @@ from ...leave_out.outcomes import Progress, no_progress
 from ...leave_out.picking import Verify, picked
 from ...leave_out.removable import Removable
 from ...leave_out.search import run_searches
-from ...pipeline.completions.leave_out import Ablations, Array, answers_without, removable_sources
+from ...pipeline.completions.leave_out import Ablations, Array, answers_without
+from ...pipeline.completions.verification import removable_sources
 from ...results.attribution import Attribution
 from ...results.units.spans import NamedSpan
 from ...results.units.units import UnitScore
@@ -67,7 +68,7 @@ def loss_without(reading: AnswerReading, evidence: Attribution, places: Collecti
         places: The sources, by their places among all units.
     """
     _, sources = removable_sources(evidence.whole(), reading.completed, reading.completed.named_sources)
-    removed = [sources[place,] for place in places if (place,) in sources]
+    removed = [sources[(place,)] for place in places if (place,) in sources]  # a source is known by its only unit
     ablations = _ablations(reading, list(sources.values()), no_progress)
     present = np.array([[True] * len(sources), [source not in removed for source in sources.values()]])  # (2, S)
     with_all, without = ablations(present) @ reading.weights.sum(0)  # (2,)
@@ -117,13 +118,14 @@ def verified(ablations: Ablations, weights: Array, scores: Array, most: int | No
         most: Most sources that are left out; None for all.
     """
     order, lost = np.argsort(-scores, kind="stable").tolist()[:most], dict[int, float]()
-    present, without = np.ones((1, len(scores)), bool), ~np.eye(len(scores), dtype=bool)  # (1, S), (S, S)
+    with_all = (ablations(np.ones((1, len(scores)), bool)) @ weights).item()
+    one_absent = ~np.eye(len(scores), dtype=bool)  # (S, S)
     while following := order[len(lost) :]:
         most_left = max(float(scores[following[0]]), 0.0)
         rates = [max(loss, 0.0) / scores[source] for source, loss in lost.items() if scores[source] > 0]
         if lost and MARGIN * max(rates, default=0.0) * most_left <= max(lost.values()):
             break
         part = following[:VERIFIED_AT_ONCE]
-        with_all, *nats = (ablations(np.vstack([present, without[part]])) @ weights).tolist()
-        lost |= {source: with_all - left for source, left in zip(part, nats, strict=True)}
+        losses = with_all - ablations(one_absent[part]) @ weights  # (at most VERIFIED_AT_ONCE,)
+        lost |= zip(part, losses.tolist(), strict=True)
     return lost

@@ -2,31 +2,17 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any, NamedTuple
 
 from ...errors import InputError
 from ...inputs.chat import Content, ReadPrompt, has_chat_template, read_prompt
-from ...inputs.message_parts import Message as ChatMessage
 from ...model.task_model import TaskModel
 from ...results.storage.schema import Strings
-from ..documents.conversations import Conversation, Message, parsed_arguments
+from ..documents.conversations import Conversation, Message
+from .rows import Form, Row, rows_of
 
 AS_TEXT = {"tool call": "tool calls", "tool result": "results of tools", "system": "system messages"}
 """Kinds of messages that chat templates may not render, and that are written as text then."""
-
-
-class Form(NamedTuple):
-    """How messages are written where a chat template does not know all kinds of them."""
-
-    tools_as_text: bool  # calls and results of tools are texts of the assistant and the user
-    two_roles: bool  # system messages are the user's, and messages of one role in a row are one
-    in_parts: bool  # contents are lists of parts
-
-    @property
-    def as_text(self) -> list[str]:
-        """The kinds of messages that are written as text."""
-        return ["tool call", "tool result"] * self.tools_as_text + ["system"] * self.two_roles
 
 
 class Rendering(NamedTuple):
@@ -35,20 +21,12 @@ class Rendering(NamedTuple):
     Attributes:
         prompt: The prompt.
         starts: Where the text of each message begins in it, by the message's place; of those that are rendered.
-        form: How the messages are written; None without a chat template.
+        form: How the messages are written.
     """
 
     prompt: ReadPrompt
     starts: Mapping[int, int]
-    form: Form | None = None
-
-
-class Row(NamedTuple):
-    """A message of a chat template."""
-
-    message: ChatMessage
-    offsets: Mapping[int, int]  # of each message in it, by its place, calls last: where its text begins in those of the
-    # row's content; -1 of what is no text of it
+    form: Form
 
 
 def render(
@@ -66,11 +44,10 @@ def render(
             is the answer, which need not be found as it was written.
         tools_as_text: Whether calls and results of tools are written as text in any case.
     """
-    if not has_chat_template(model.reader):
-        return _as_one_text(conversation, answer_follows=answer_follows)
+    knows_tools = "tool" in str(getattr(model.reader, "chat_template", None))
     spoken = _spoken_places(conversation.messages if answer_follows else conversation.messages[:-1])
     renderings, refusals = list[Rendering](), list[InputError]()
-    for form in _forms(knows_tools="tool" in str(model.reader.chat_template) and not tools_as_text):
+    for form in _forms(tools_as_text=tools_as_text or not knows_tools):
         try:
             rendering = render_as(model, conversation, form, answer_follows=answer_follows)
         except InputError as error:
@@ -89,35 +66,34 @@ def _spoken_places(messages: Sequence[Message]) -> set[int]:
     return {place for place, m in enumerate(messages) if m.part is None and m.kind != "reasoning"}
 
 
-def _forms(*, knows_tools: bool) -> Iterator[Form]:
+def _forms(*, tools_as_text: bool) -> Iterator[Form]:
     """Yield the forms of messages, the fullest first."""
     for in_parts in (False, True):
-        if knows_tools:
-            yield Form(False, False, in_parts)
-        yield Form(True, False, in_parts)
-        yield Form(True, True, in_parts)
+        if not tools_as_text:
+            yield Form(tools_as_text=False, two_roles=False, in_parts=in_parts)
+        yield Form(tools_as_text=True, two_roles=False, in_parts=in_parts)
+        yield Form(tools_as_text=True, two_roles=True, in_parts=in_parts)
 
 
-def render_as(model: TaskModel, conversation: Conversation, form: Form | None, *, answer_follows: bool) -> Rendering:
+def render_as(model: TaskModel, conversation: Conversation, form: Form, *, answer_follows: bool) -> Rendering:
     """Render a conversation in one form, and find where each message begins in the result.
 
     Args:
         model: A language model.
         conversation: The messages.
-        form: How they are written; None without a chat template.
+        form: How they are written where the model has a chat template.
         answer_follows: See `render`.
     """
-    if form is None:
+    if not has_chat_template(model.reader):
         return _as_one_text(conversation, answer_follows=answer_follows)
-    messages = conversation.messages
-    rows = _rows(messages, form)
+    rows = rows_of(conversation.messages, form)
     options: dict[str, Any] = {**model.pipeline.chat, "continue_final_message": False}
     options["add_generation_prompt"] = answer_follows
     prompt: dict[str, Any] = {"messages": [row.message for row in rows]}
     if conversation.tools and not form.tools_as_text:
         prompt["tools"] = conversation.tools
     rendered = replace(read_prompt(model.reader, prompt, options), notes=_notes_of_form(conversation, form))
-    return Rendering(rendered, _message_starts(rendered, rows, messages), form)
+    return Rendering(rendered, _message_starts(rendered, rows, conversation.messages), form)
 
 
 def _notes_of_form(conversation: Conversation, form: Form) -> Strings:
@@ -132,12 +108,12 @@ def _notes_of_form(conversation: Conversation, form: Form) -> Strings:
 
 def _as_one_text(conversation: Conversation, *, answer_follows: bool) -> Rendering:
     """Write a conversation as one text, for models without a chat template."""
-    text, starts = "", dict[int, int]()
-    for row in _rows(conversation.messages, Form(tools_as_text=True, two_roles=False, in_parts=False)):
+    text, starts, form = "", dict[int, int](), Form(tools_as_text=True, two_roles=False, in_parts=False)
+    for row in rows_of(conversation.messages, form):
         text += f"{row.message['role'].title()}: "
         starts |= {place: len(text) + offset for place, offset in row.offsets.items()}
         text += f"{row.message['content']}\n\n"
-    return Rendering(ReadPrompt(text + "Assistant:" if answer_follows else text.rstrip(), None), starts)
+    return Rendering(ReadPrompt(text + "Assistant:" if answer_follows else text.rstrip(), None), starts, form)
 
 
 def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequence[Message]) -> dict[int, int]:
@@ -170,90 +146,5 @@ def _start_of_repeated(text: str, times: int, rendered: str, position: int, end:
 
 def _start_in_contents(contents: Sequence[Content], number: int, offset: int, length: int) -> int | None:
     """Return where a part of a message's texts begins in the prompt; None where no content holds it."""
-    holding = (content for content in contents if content.holds(number, offset, offset + length))
-    content = next(holding, None)
-    return None if content is None else content.place_of(offset)
-
-
-def _rows(messages: Sequence[Message], form: Form) -> list[Row]:
-    """Return a conversation as messages of a chat template, whose calls have ids as the strictest templates demand."""
-    calls = dict.fromkeys(message.call for message in messages)
-    call_ids = {call: f"call{number:05d}" for number, call in enumerate(calls)}  # nine letters and digits
-    groups = groupby(enumerate(messages), key=lambda step: _row_key(step[1], form))
-    return [_row(key[0], dict(steps), form, call_ids) for key, steps in groups]
-
-
-def _row_key(message: Message, form: Form) -> Strings:
-    """Return the role of the row that a message is in, and what tells this row from its neighbours."""
-    role = "user" if message.kind in form.as_text and message.kind != "tool call" else message.role
-    return (role,) if form.two_roles else (role, message.role, str(message.number))
-
-
-def _row(role: str, messages: Mapping[int, Message], form: Form, call_ids: Mapping[str, str]) -> Row:
-    """Return messages, by their places, as one of a chat template."""
-    calls = [m for m in messages.values() if m.kind == "tool call" and not form.tools_as_text]
-    texts = {place: message for place, message in messages.items() if message not in calls}
-    content, offsets = _content(texts, form)
-    row: ChatMessage = {"role": role, "content": content}
-    if calls:
-        row["tool_calls"] = [_call(message, call_ids[message.call]) for message in calls]
-    if role == "tool":
-        result = next(iter(texts.values()))
-        row |= {"name": result.name, "tool_call_id": call_ids[result.call]}
-    return Row(row, dict.fromkeys(messages, -1) | offsets)
-
-
-def _call(message: Message, call_id: str) -> ChatMessage:
-    """Return a call of a tool as chat templates take it."""
-    function = {"name": message.name, "arguments": parsed_arguments(message.text)}
-    return {"type": "function", "id": call_id, "function": function}
-
-
-def _content(messages: Mapping[int, Message], form: Form) -> tuple[Any, dict[int, int]]:
-    """Return texts as one, each on a line of its own, with pictures and sounds among them or if asked for as parts.
-
-    Args:
-        messages: The messages by their places.
-        form: How they are written.
-
-    Returns:
-        The content, and where the text of each message begins in its texts, which count as lines.
-    """
-    parts, offsets, number = list[Any](), dict[int, int](), -1
-    for place, message in messages.items():
-        if message.part is not None:
-            parts.append(message.part)
-        else:
-            before, after = _wrapping(message, form)
-            earlier = parts.pop()["text"] if parts and parts[-1]["type"] == "text" else ""
-            gap = _gap(earlier, is_same_message=message.number == number)
-            parts.append({"type": "text", "text": f"{earlier}{gap}{before}{message.text}{after}"})
-            offsets[place] = len(_text_of(parts)) - len(after) - len(message.text)
-        number = message.number
-    has_media = any(message.part is not None for message in messages.values())
-    if form.in_parts or has_media:
-        return parts or [{"type": "text", "text": ""}], offsets
-    return _text_of(parts), offsets
-
-
-def _gap(earlier: str, *, is_same_message: bool) -> str:
-    """Return the white space between two texts of a content; none behind nothing."""
-    if not earlier:
-        return ""
-    if not is_same_message:
-        return "\n\n"
-    return "" if earlier.endswith("\n") else "\n"
-
-
-def _text_of(parts: Sequence[Mapping[str, Any]]) -> str:
-    """Return the texts of parts as lines."""
-    return "\n".join(part["text"] for part in parts if part["type"] == "text")
-
-
-def _wrapping(message: Message, form: Form) -> tuple[str, str]:
-    """Return the text before and after a message in a content."""
-    if message.kind == "tool call" and form.tools_as_text:
-        return f"{message.name}(", ")"
-    if message.kind == "tool result" and form.tools_as_text:
-        return f"Result of {message.name or 'the tool'}:\n", ""
-    return ("<think>\n", "\n</think>\n\n") if message.kind == "reasoning" else ("", "")
+    starts = (each.place_of(offset) for each in contents if each.holds(number, offset, offset + length))
+    return next(starts, None)

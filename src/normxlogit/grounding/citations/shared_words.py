@@ -54,5 +54,5 @@ def _information(words_of_documents: Sequence[Collection[str]]) -> dict[str, flo
 
 def _words_of(text: str) -> dict[str, str]:
     """Return the words of a text as they are written where they first stand, by the forms that are compared."""
-    spans = reversed(word_spans(text))
+    spans = reversed(word_spans(text))  # of words with one form the first one is entered last, and stays
     return {folded(text[start:end]): text[start:end] for start, end in spans}

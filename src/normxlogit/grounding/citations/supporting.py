@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...results.storage.schema import FloatArray, Indices, Strings
+from ...results.attribution import Attribution
+from ...results.storage.schema import Indices, Strings
 from ...results.units.units import APART
 from ...results.verification import LEAST_LOSS
 from ...text.characters import Span
@@ -17,16 +18,14 @@ from ..result import Citations
 from ..support import Check, Comparison, Effect, Support
 from ..verdicts import Judgement, accused_words, deciding_source, judgement_of
 from .cited_answer import Answered
-from .reading import AnswerSentence
-
-LEAST = 0.2
-"""A further source is cited from this part of the strongest one's share or loss on."""
+from .reading import sentence_bodies
+from .resting import best_alone, measured_sources
 
 HALF = 0.5
 """The share of a sentence's numbers, names and long words that a source has beside which it is shown."""
 
-MOST = 3
-"""Most sources that a sentence cites by its shares and losses."""
+_NUMBERED = re.compile(r"^document \d+:?$", re.MULTILINE)
+"""The name of a document that has none, which says nothing."""
 
 
 def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[ComparedText], ComparedText]:
@@ -41,56 +40,56 @@ def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[Compa
     rest = list(sequence.text[: sequence.prompt_characters])
     for start, end in placed:
         rest[start:end] = "\n" * (end - start)
-    all_else = _NUMBERED.sub("", f"{''.join(rest)}\n{answered.unread}")
+    all_else = _NUMBERED.sub("", f"{''.join(rest)}\n{answered.prompt.unread}")
     return [ComparedText(sequence.text[start:end]) for start, end in placed], ComparedText(all_else)
 
 
-def with_support(
-    cited: Citations,
-    answered: Answered,
-    sentences: Sequence[AnswerSentence],
-    checker: Checker | None = None,
-) -> Citations:
+def with_support(cited: Citations, answered: Answered, checker: Checker | None) -> Citations:
     """Return an answer with what is said of each of its sentences.
 
     Args:
         cited: The answer with its attribution, measurements and losses.
         answered: The question with its sources.
-        sentences: Where its sentences are in its text.
         checker: A second opinion.
     """
     sources, others = compared_texts(answered, cited.names)
-    spans = [(sentence.start, sentence.end) for sentence in sentences]
-    facts = tuple(facts_of(cited.text, span, sources, others) for span in spans)
-    reasoned = len(cited.concluding) < len(cited.attribution.targets)
-    losses = np.full_like(cited.source_losses, np.nan) if reasoned else cited.source_losses  # (K, S)
-    measured = [_measured_sources(cited, k, losses[k]) for k in range(len(losses))]
-    opinions = _checked(cited, facts, measured, checker)
+    spans = sentence_bodies(cited.text, len(cited.text) - len(cited.answer), cited.sentence_spans)
+    cited = replace(cited, facts=tuple(facts_of(cited.text, span, sources, others) for span in spans))
+    measured = measured_sources(cited)
+    checks = _checked(cited, measured, checker)
     numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
     support = []
-    for k, span in enumerate(spans):
-        said = _support_of(cited, k, span, facts[k], measured[k], opinions[k])
+    for index, span in enumerate(spans):
+        said = _support_of(cited, index, span, measured[index], checks[index])
         citations = tuple(numbers.setdefault(source, len(numbers) + 1) for source in said.sources)
         support.append(said._replace(citations=citations))
-    return replace(cited, facts=facts, support=tuple(support))
+    return replace(cited, support=tuple(support))
 
 
-def _support_of(cited: Citations, k: int, span: Span, facts: Facts, measured: Indices, check: Check | None) -> Support:
-    """Return what is said of a sentence, without the numbers of its citations."""
-    reading = cited.readings[k] if cited.readings else None
+def _support_of(cited: Citations, index: int, span: Span, measured: Indices, check: Check | None) -> Support:
+    """Return what is said of a sentence, without the numbers of its citations.
+
+    Args:
+        cited: The answer with its facts and measurements.
+        index: The sentence, by its place in the answer.
+        span: Its characters in the prompt with the answer.
+        measured: The sources that it rests on most, see `measured_sources`.
+        check: What a checker makes of it.
+    """
+    facts, reading = cited.facts[index], cited.readings[index] if cited.readings else None
     deciding = deciding_source(facts, next(iter(measured), None))
-    judgement = _judgement(cited, k, facts, deciding, check)
+    judgement = _judgement(cited, index, deciding, check)
     sources = _shown_sources(judgement, facts, measured, deciding, check)
     return Support(
-        text=cited.sentences[k],
+        text=cited.sentences[index],
         judgement=judgement,
         origin=cited.origin,
         sources=sources,
         messages=tuple(cited.documents[source] for source in sources) if cited.messages else (),
-        share=_share_of_sources(cited, k),
+        share=_share_of_sources(cited.conclusion, index),
         gain=math.nan if reading is None else reading.gain,
-        largest_loss=_largest_loss(cited, k),
-        best_alone=_best_alone(cited, k),
+        largest_loss=_largest_loss(cited, index),
+        best_alone=best_alone(cited, index),
         missing=_texts(facts.missing),
         against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
         compared=_compared(cited, span, judgement, sources, facts),
@@ -120,65 +119,17 @@ def _texts(words: Sequence[StatedWord]) -> Strings:
     return tuple(dict.fromkeys(word.text for word in words))
 
 
-def _judgement(cited: Citations, k: int, facts: Facts, deciding: int | None, check: Check | None) -> Judgement:
+def _judgement(cited: Citations, index: int, deciding: int | None, check: Check | None) -> Judgement:
     """Return the verdict on a sentence; of a picture or a sound it follows from the loss without all sources."""
     if cited.action is not None:
         return "rests on"
+    facts = cited.facts[index]
     if cited.readings:
-        return judgement_of(facts, cited.readings[k], deciding, "" if check is None else check.opinion)
+        return judgement_of(facts, cited.readings[index], deciding, "" if check is None else check.opinion)
     if facts.quoted:
         return "quoted"
-    loss = float(cited.sentence_losses[k])
+    loss = float(cited.sentence_losses[index])
     return "not tested" if math.isnan(loss) else "supported" if loss > LEAST_LOSS else "cannot tell"
-
-
-def _measured_sources(cited: Citations, k: int, losses: FloatArray) -> Indices:
-    """Return the sources that a sentence rests on most, as it was measured, the strongest first.
-
-    The first one is of the document after which alone the sentence is likeliest, if it gains enough from it.
-
-    Args:
-        cited: The answer.
-        k: The sentence.
-        losses: What it loses without each source, see `cited_sources`.
-    """
-    sources = cited_sources(cited.sentence_shares[k], losses)
-    best = _best_alone(cited, k)
-    if best is None or best.nats < LEAST_LOSS:
-        return sources
-    ranked = cited.top(len(cited.sources), sentence=k)
-    first = next(source.source for source in ranked if source.document == best.name)
-    return tuple(dict.fromkeys([first, *sources]))[:MOST]
-
-
-def cited_sources(shares: FloatArray, losses: FloatArray) -> Indices:
-    """Return the sources that a sentence rests on most: removed ones by their losses, the others by their shares.
-
-    Args:
-        shares: The sources' shares of its scores, (S,).
-        losses: What it loses without each, in nats, (S,); NaN if not removed, and where a reasoning stands before the
-            answer: shares follow it, while losses are of an answer without it.
-    """
-    is_measured = ~np.isnan(losses)  # (S,)
-    by_share = _by_share(np.where(is_measured, 0, shares), first=not is_measured.any())
-    return tuple(dict.fromkeys([*_by_loss(losses), *by_share]))[:MOST]
-
-
-def _by_loss(losses: FloatArray) -> list[int]:
-    """Return the sources without which a sentence loses enough, (S,), the largest loss first."""
-    losing = [source for source in _ranked(losses) if losses[source] > LEAST_LOSS]
-    return [source for source in losing if losses[source] > LEAST * losses[losing[0]]]
-
-
-def _by_share(shares: FloatArray, *, first: bool) -> list[int]:
-    """Return the sources with large shares, (S,), the largest first; of small ones the `first`, if that is wanted."""
-    positive = [source for source in _ranked(shares) if shares[source] > 0]
-    return [source for source in positive if shares[source] >= LEAST] or positive[:first]
-
-
-def _ranked(values: FloatArray) -> list[int]:
-    """Return the places of values, (S,), the largest first; NaN last."""
-    return np.argsort(-values, kind="stable").tolist()
 
 
 def _shown_sources(
@@ -203,58 +154,57 @@ def _deciding_sources(measured: Indices, deciding: int | None, check: Check | No
     return measured if deciding is None else (deciding,)
 
 
-def _checked(
-    cited: Citations, facts: Sequence[Facts], measured: Sequence[Sequence[int]], checker: Checker | None
-) -> Sequence[Check | None]:
-    """Return what a checker makes of each sentence; None without one."""
+def _checked(cited: Citations, measured: Sequence[Indices], checker: Checker | None) -> Sequence[Check | None]:
+    """Return what a checker makes of each sentence; None without one.
+
+    Args:
+        cited: The answer with its facts.
+        measured: The sources that each sentence rests on most.
+        checker: The checker.
+    """
     if checker is None or not cited.readings:
-        return [None] * len(facts)
+        return [None] * len(measured)
     texts = [cited.text[start:end].strip() for start, end in cited.spans]
     if checker.marks_words:
         return checker.mark(cited.question, "\n".join(texts), cited.sentences)
-    groups = [_first_sources(cited, k, facts[k], measured[k], texts) for k in range(len(facts))]
+    groups = [_sources_to_check(cited, index, sources, texts) for index, sources in enumerate(measured)]
     pairs = [
         [Pair(cited.question, texts[source], sentence) for source in group]
         for sentence, group in zip(cited.sentences, groups, strict=True)
     ]
-    checks = checker.compare(pairs)
     return [
         check._replace(source=group[check.source]) if group else check
-        for check, group in zip(checks, groups, strict=True)
+        for check, group in zip(checker.compare(pairs), groups, strict=True)
     ]
 
 
-def _first_sources(cited: Citations, k: int, facts: Facts, measured: Sequence[int], texts: Sequence[str]) -> list[int]:
+def _sources_to_check(cited: Citations, index: int, measured: Indices, texts: Sequence[str]) -> list[int]:
     """Return the sources that a checker compares a sentence with: those it rests on, the nearest one, the next ones."""
-    ranked = [*measured, *([] if facts.nearest is None else [facts.nearest])]
-    ranked += [source.source for source in cited.top(len(texts), sentence=k)]
-    return [source for source in dict.fromkeys(ranked) if texts[source]][:COMPARED]
+    nearest = cited.facts[index].nearest
+    ranked = [source.source for source in cited.top(len(texts), sentence=index)]
+    sources = dict.fromkeys([*measured, *([] if nearest is None else [nearest]), *ranked])
+    return [source for source in sources if texts[source]][:COMPARED]
 
 
-def _share_of_sources(cited: Citations, k: int) -> float:
-    """Return the sources' share of a sentence's scores; 0 where scores do not add up."""
-    a = cited.conclusion
-    if a.bias is None:
+def _share_of_sources(answer: Attribution, index: int) -> float:
+    """Return the sources' share of a sentence's scores; 0 where scores do not add up.
+
+    Args:
+        answer: The attribution of the answer's sentences.
+        index: The sentence, by its place in the answer.
+    """
+    if answer.bias is None:
         return 0.0
-    scores, kinds = a.scores[k].astype(np.float64), np.array(a.units.kind)  # (U,) each
-    parts = [scores[a.units.sources].sum(), *(scores[kinds == kind].sum() for kind in APART)]
-    return float(parts[0] / (np.abs(parts).sum() or 1.0))
+    scores, kinds = answer.scores[index].astype(np.float64), np.array(answer.units.kind)  # (U,) each
+    of_sources = scores[answer.units.sources].sum()
+    of_others = [scores[kinds == kind].sum() for kind in APART]
+    return float(of_sources / (np.abs([of_sources, *of_others]).sum() or 1.0))
 
 
-def _largest_loss(cited: Citations, k: int) -> Effect | None:
+def _largest_loss(cited: Citations, index: int) -> Effect | None:
     """Return the source without which a sentence loses most, if any was left out by itself."""
-    losses = cited.source_losses[k]  # (S,)
+    losses = cited.source_losses[index]  # (S,)
     if np.isnan(losses).all():
         return None
     source = int(np.nanargmax(losses))
     return Effect(cited.names[source], float(losses[source]))
-
-
-def _best_alone(cited: Citations, k: int) -> Effect | None:
-    """Return the document after which alone a sentence is likeliest, if any was read alone."""
-    best = cited.top_documents(1, sentence=k)[0]
-    return None if best.nats is None else Effect(best.name, best.nats)
-
-
-_NUMBERED = re.compile(r"^document \d+:?$", re.MULTILINE)
-"""The name of a document that has none, which says nothing."""

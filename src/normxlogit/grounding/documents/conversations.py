@@ -62,16 +62,19 @@ class Conversation:
         """Whether the last step is a call of a tool."""
         return self.messages[-1].kind == "tool call"
 
-    def until(self, turn: int | None = None) -> "UpToAnswer":
+    def until(self, turn: int | None) -> "UpToAnswer":
         """Return the conversation before an answer, and the answer with the assistant's thoughts right before it.
 
         Args:
             turn: Which of the assistant's texts is the answer, counted from 0; None for the last one, if there is any.
         """
         answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
-        if turn is None and not answers:
-            return UpToAnswer(self)
-        place, notes = _picked(answers, turn), self.notes
+        if turn is None:
+            if not answers:
+                return UpToAnswer(self)
+            turn = -1
+        problem = f"no turn {turn!r}: the assistant has {len(answers)} texts, counted from 0"
+        place, notes = picked_step(answers, turn, "answer", problem), self.notes
         if after := sum(message.kind not in ("tool call", "reasoning") for message in self.messages[place + 1 :]):
             notes = (*notes, f"messages after the answer are not read ({after})")
         first = place
@@ -81,14 +84,24 @@ class Conversation:
         return UpToAnswer(Conversation(self.messages[:first], self.tools, notes), self.messages[place].text, thoughts)
 
 
-def _picked(answers: Sequence[int], turn: int | None) -> int:
-    """Return the place of an answer among the messages; None for the last."""
+def picked_step(places: Sequence[int], index: Any, noun: str, problem: str) -> int:
+    """Return the place of a step among the messages of a conversation.
+
+    Args:
+        places: The places of all steps of its kind.
+        index: Which of them, negative from the end.
+        noun: What the step is called, for errors.
+        problem: The error if there is no such step.
+
+    Raises:
+        InputError: If there is no such step, or nothing before it.
+    """
     try:
-        place = answers[-1 if turn is None else turn]
+        place = places[index]
     except (IndexError, TypeError):
-        raise InputError(f"no turn {turn!r}: the assistant has {len(answers)} texts, counted from 0") from None
+        raise InputError(problem) from None
     if not place:
-        raise InputError("the answer is the first message; a conversation has messages before the answer")
+        raise InputError(f"the {noun} is the first message; a conversation has messages before the {noun}")
     return place
 
 
@@ -215,8 +228,7 @@ def _notes(messages: Sequence[RawMessage]) -> Iterator[str]:
     """Yield a note for each part of the messages that is not read."""
     for number, message in enumerate(messages):
         for part in _parts(message):
-            is_read = text_of_part(part) is not None or part_type(part) is not None or _text_under(part, "thinking")
-            if not is_read:
+            if not _is_text_or_medium(part) and not _text_under(part, "thinking"):
                 yield UNREAD.format(number, part.get("type") if isinstance(part, Mapping) else part)
 
 
@@ -245,10 +257,14 @@ def _parts(message: RawMessage) -> Sequence[Any]:
 
 def _is_part_of_result(part: Any) -> bool:
     """Return whether a value is a text or a typed part, rather than data that a tool returned."""
-    is_read = text_of_part(part) is not None or part_type(part) is not None
     if not isinstance(part, Mapping):
-        return is_read
-    return isinstance(part.get("type"), str) and (is_read or part["type"] in UNREADABLE_TYPES)
+        return _is_text_or_medium(part)
+    return isinstance(part.get("type"), str) and (_is_text_or_medium(part) or part["type"] in UNREADABLE_TYPES)
+
+
+def _is_text_or_medium(part: Any) -> bool:
+    """Return whether a part of a content is a text, or a picture or a sound that some extension reads."""
+    return text_of_part(part) is not None or part_type(part) is not None
 
 
 def parsed_arguments(arguments: Any) -> Any:

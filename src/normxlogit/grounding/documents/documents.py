@@ -1,29 +1,16 @@
 """Documents with names: texts, mappings and objects with a text and metadata, and files."""
 
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import replace
-from io import BytesIO
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ...errors import DataError, InputError
+from ...errors import InputError
 from ...inputs.message_parts import part_readers, part_type
-from ...inputs.texts import (
-    collected,
-    decoded,
-    encoding_of,
-    is_file_name,
-    is_missing,
-    named_columns,
-    numbered,
-    plain_cell,
-    visible_files,
-)
-from ...results.storage.files import content_of
+from ...inputs.texts import collected, is_file_name, is_missing, named_columns, numbered, plain_cell
+from .files import READERS, Texts, files_in, read_file
 
 TEXT_KEYS = ("page_content", "text", "content")
 """Names of a document's text, as a key of a mapping or an attribute of an object."""
@@ -38,9 +25,6 @@ PAGE_KEYS = ("page_label", "page", "page_number")
 
 Named = list[tuple[str, Any]]
 """Documents, or what was read of them, each with its name."""
-
-Texts = dict[str, str]
-"""Texts by their names, or by what tells them apart."""
 
 
 def read_documents(documents: Any) -> tuple[Texts, dict[str, Any]]:
@@ -204,19 +188,6 @@ def _name_of(document: Any) -> str:
     return f"{name}, page {page}" if name and page is not None else name
 
 
-def read_file(path: str | PathLike[str]) -> Texts:
-    """Return the text of a file as {"": text}, or those of its parts: {", page 3": text}."""
-    path = Path(path)
-    return READERS.get(path.suffix.lower(), _read_text)(content_of(path), str(path))
-
-
-def files_in(folder: Path) -> list[Path]:
-    """Return the documents in a folder and its subfolders, without hidden files and folders."""
-    if not (files := visible_files(folder, READERS)):
-        raise DataError(f"{folder}: no {', '.join(READERS)} file in this folder")
-    return files
-
-
 def names_of_files(files: Sequence[Path]) -> list[str]:
     """Return the name of each file; files of the same name get as much of their paths as makes them unique."""
     names = []
@@ -224,72 +195,3 @@ def names_of_files(files: Sequence[Path]) -> list[str]:
         parents = [str(namesake.absolute().parent) for namesake in files if namesake.name == file.name]
         names.append(file.absolute().relative_to(os.path.commonpath(parents)).as_posix())
     return names
-
-
-HIDDEN = ("head", "script", "style", "template", "noscript", "svg", "math", "select", "textarea")
-"""Elements whose content a browser does not show as text."""
-
-INLINE = {
-    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "data", "dfn", "em", "font", "i", "img", "kbd", "label", "mark",
-    "q", "s", "samp", "small", "span", "strong", "sub", "sup", "time", "tt", "u", "var", "wbr",
-}  # fmt: skip
-"""Elements that do not begin a new line."""
-
-PARAGRAPHS = ("p", "h1", "h2", "h3", "h4", "h5", "h6")
-"""Elements with an empty line before them."""
-
-
-def _read_text(content: bytes, path: str) -> Texts:
-    return {"": decoded(content, path)}
-
-
-def _read_html(content: bytes, path: str) -> Texts:
-    """Return the text of an HTML page that a browser shows, one line for each block element."""
-    try:
-        from bs4 import BeautifulSoup
-        from bs4.dammit import EncodingDetector
-    except ImportError:
-        raise DataError(f"reading {path} needs beautifulsoup4: pip install 'normxlogit[documents]'") from None
-    declared = EncodingDetector.find_declared_encoding(content, is_html=True) or "utf-8"
-    for encoding in (declared, encoding_of(content)):
-        with suppress(LookupError, UnicodeError):  # no such encoding, or another one
-            page = BeautifulSoup(content.decode(encoding).lstrip("\ufeff"), "html.parser")
-            break
-    else:
-        raise DataError(f"{path} is not text in the encoding that it names, or UTF-8")
-    for element in [*page(HIDDEN), *page(hidden=True)]:
-        element.extract()
-    for element in page(lambda tag: tag.name not in INLINE):
-        element.insert_before("\0\0" if element.name in PARAGRAPHS else "\0")
-        element.insert_after("\0")
-    lines = (" ".join(line.split()) for line in page.get_text().split("\0"))
-    return {"": re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip()}
-
-
-def _read_pdf(content: bytes, path: str) -> Texts:
-    """Return the text of each page of a PDF file."""
-    try:
-        from pypdf import PdfReader
-        from pypdf.errors import PyPdfError
-    except ImportError:
-        raise DataError(f"reading {path} needs pypdf: pip install 'normxlogit[documents]'") from None
-    try:
-        pages = PdfReader(BytesIO(content)).pages
-        texts = {f", page {number}": page.extract_text() for number, page in enumerate(pages, start=1)}
-    except (PyPdfError, ValueError, KeyError, TypeError, AttributeError, IndexError, RecursionError) as error:
-        raise DataError(f"cannot read {path}: {error or type(error).__name__}") from None  # a damaged or locked file
-    if not any(text.strip() for text in texts.values()):
-        raise DataError(f"{path} has no text: its pages may be pictures, which need text recognition first")
-    return texts
-
-
-READERS: dict[str, Callable[[bytes, str], Texts]] = {
-    **dict.fromkeys((".txt", ".md", ".markdown"), _read_text),
-    **dict.fromkeys((".html", ".htm", ".xhtml"), _read_html),
-    ".pdf": _read_pdf,
-}
-"""Readers of files by suffix; add one for another kind of file.
-
-A reader takes the content of a file and its path, for errors, and returns its text by the part of its name that tells
-several texts of it apart, {"": text} of a single one.
-"""

@@ -118,9 +118,9 @@ class AnsweredPrompt:
     """A question with the model's answer, for measurements without some sources."""
 
     def __init__(self, model: TaskModel, question: Question, max_new_tokens: int, ablations: int, seed: int) -> None:
-        self.model, self.question, self.ablations, self.seed = model, question, ablations, seed
-        asked = question.question, question.documents
-        self.completed = read_answered(model, *asked, max_new_tokens=max_new_tokens).completed
+        self.model, self.ablations, self.seed = model, ablations, seed
+        answered = read_answered(model, question.question, question.documents, max_new_tokens=max_new_tokens)
+        self.completed = answered.completed
         self.sources, parts = sources_and_parts(self.completed, self.completed.named_sources, None)
         self.weights = part_weights(self.completed, parts)  # (1, G)
         self.measure = Ablations(model, self.completed, self.sources)
@@ -141,8 +141,10 @@ class AnsweredPrompt:
     @cached_property
     def datamodel(self) -> tuple[Booleans, Array]:
         """Random ablations, (N, S), and the log-probability of the answer with them, (N,)."""
+        # Another seed than that of methods: they are not fitted to the ablations that they are measured by.
         subsets = random_subsets(len(self.sources), self.ablations, self.seed + 1_000_003)
-        return subsets, self.measure(subsets) @ self.weights[0]  # ranked as the logit of the probability is
+        # The score compares ranks, and log-probabilities have those of the logits of probabilities.
+        return subsets, self.measure(subsets) @ self.weights[0]
 
     def all_figures(self, methods: Sequence[Method], rankings: "Rankings") -> Fields:
         """Return the figures of methods, of further rankings and of those to compare with, by name."""
@@ -150,7 +152,7 @@ class AnsweredPrompt:
         for method in methods:
             scored |= self.scored(method)
         scored |= {name: rank(self) for name, rank in rankings.items()}
-        return {name: self.figures(*ranking) for name, ranking in scored.items()}
+        return {name: self.figures(ranking) for name, ranking in scored.items()}
 
     def scored(self, method: Method) -> dict[str, Scored]:
         """Return the scores of a method by its name, and its ranking after its first sources were measured."""
@@ -163,9 +165,9 @@ class AnsweredPrompt:
         passes = scored.passes + len(lost) + 1.0
         return {method.spec: scored, f"{method.spec} (verified)": Scored(-order.argsort().astype(np.float64), passes)}
 
-    def figures(self, scores: Array, passes: float) -> Fields:
-        """Return the metrics of a ranking of the sources, by scores, (S,)."""
-        subsets, log_probabilities = self.datamodel
+    def figures(self, ranking: Scored) -> Fields:
+        """Return the metrics of a ranking of the sources by their scores."""
+        scores, (subsets, log_probabilities) = ranking.scores, self.datamodel
         order = np.argsort(-scores, kind="stable")
         is_kept = np.ones((1 + len(TOP), len(self.sources)), bool)
         for row, count in enumerate(TOP, start=1):
@@ -174,7 +176,7 @@ class AnsweredPrompt:
         figures = {f"top {count}": float(nats[0] - left) for count, left in zip(TOP, nats[1:], strict=True)}
         lds = rank_correlation(subsets @ scores, log_probabilities)
         figures |= agreement(scores, self.drops) | {"lds": lds}
-        return {"scores": scores.tolist(), "passes": passes, "figures": figures}
+        return {"scores": scores.tolist(), "passes": ranking.passes, "figures": figures}
 
     def _score(self, method: Method) -> Scored:
         """Return a method's scores of the sources and their cost."""

@@ -24,7 +24,7 @@ def are_marks(rows: Sequence[Row], label_count: int) -> bool:
     if len(widths) != 1 or not all(map(_holds_zeros_and_ones, rows)):
         return False
     width = widths.pop()
-    if width == 1:  # one label
+    if width == 1:  # a single entry is a label
         return False
     if width == 2 and label_count > 2:
         return not all(map(_may_be_two_indices, rows))
@@ -32,7 +32,7 @@ def are_marks(rows: Sequence[Row], label_count: int) -> bool:
 
 
 def _holds_zeros_and_ones(row: Row) -> bool:
-    """Return whether all entries are zeros and ones."""
+    """Return whether all entries are zeros and ones, also as booleans or floats."""
     return all(entry in (0, 1) for entry in row)
 
 
@@ -47,12 +47,13 @@ def indices_of_ones(row: Row) -> list[Value]:
 
 
 def order_of_marks(width: int, labels: ModelLabels, meaning: GoldLabels) -> GoldLabels:
-    """Return which labels the zeros and ones of a text are of.
+    """Return the meaning of the values after zeros and ones are replaced by the indices of the ones.
 
     Args:
         width: How many zeros and ones each text has.
         labels: The labels of the model.
-        meaning: What the caller says: names in their order, or that the order is the model's.
+        meaning: What the caller says: the names of the labels in the order of the zeros and ones, or that this order is
+            the model's.
 
     Raises:
         InputError: If there are not as many labels, or nothing says which they are.

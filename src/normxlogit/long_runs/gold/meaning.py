@@ -23,10 +23,11 @@ class GoldLabels:
     """What the values of a column of gold labels mean.
 
     Attributes:
-        mapping: The label that each value means, by the value's text; None for values whose rows are left out.
-        names: The names of whole numbers, counted from 0, as in a `ClassLabel` of `datasets`.
+        mapping: The label of the model, its name or index, that each value means, by the value's text (`value_text`);
+            None for values whose rows are left out. Empty if the caller gives no mapping.
+        names: The class names of the whole numbers 0, 1, ..., as in a `ClassLabel` of `datasets`; () without names.
         of_data_set: Whether the data set has these names, so that numbers in lists are always classes.
-        count_labels: Whether whole numbers count the labels of the model.
+        count_labels: Whether a whole number is an index of the model's labels.
     """
 
     mapping: Mapping[str, str | int | None] = field(default_factory=dict)
@@ -35,19 +36,21 @@ class GoldLabels:
     count_labels: bool = False
 
     def name_of(self, number: int | None) -> str | None:
-        """Return the name of a whole number; None if it has none."""
+        """Return the class name of a whole number; None if it has none."""
         if number is None or not 0 <= number < len(self.names):
             return None
         return self.names[number]
 
-    def leaves_out(self, value: Any) -> bool:
-        """Return whether the caller's mapping leaves out the rows with a value: it maps it, or its name, to None."""
-        return any(self.mapping.get(key, "") is None for key in self.keys_of(value))
+    def key_of(self, value: Any) -> str | None:
+        """Return the key of `mapping` for a value: its own text, or else that of its class name; None without a key."""
+        class_name = self.name_of(whole_number_of(value))
+        keys = [value_text(value)] if class_name is None else [value_text(value), value_text(class_name)]
+        return next((key for key in keys if key in self.mapping), None)
 
-    def keys_of(self, value: Any) -> list[str]:
-        """Return the texts under which the mapping may have a value: its own, and that of its name if it has one."""
-        name = self.name_of(whole_number_of(value))
-        return [value_text(value)] if name is None else [value_text(value), value_text(name)]
+    def leaves_out(self, value: Any) -> bool:
+        """Return whether the caller's mapping leaves out the rows with a value."""
+        key = self.key_of(value)
+        return key is not None and self.mapping[key] is None
 
 
 def meaning_of(gold_labels: Any, class_names: Sequence[str] = ()) -> GoldLabels:

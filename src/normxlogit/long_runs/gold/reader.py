@@ -16,15 +16,15 @@ WORDS_OF_TRUTH: Mapping[str, Sequence[str]] = {"true": ("true", "yes"), "false":
 """The names of labels that a boolean means."""
 
 MISSING_CLASS = -1
-"""What data sets with names of classes write for a class that is not told, as GLUE's test data do."""
+"""What data sets with class names write where the label is missing, as GLUE's test data do."""
 
 
 @dataclass(frozen=True)
 class LabelReader:
     """Reads values as labels of a model.
 
-    Each method returns the label that a value means, as a tuple: an empty one if its rows are left out, and None if it
-    cannot be told which label it means.
+    Each method that reads returns a tuple with the name or the index of the label that a value means. The tuple is
+    empty if the rows with this value are left out. None says that it cannot be told which label is meant.
 
     Attributes:
         labels: The labels of the model, or the tokens of its vocabulary.
@@ -35,7 +35,7 @@ class LabelReader:
     meaning: GoldLabels
 
     def read(self, value: Value) -> Gold | None:
-        """Read a value, by the first that says what it means: the caller's mapping, the data set, the value itself.
+        """Read a value: by the caller's mapping if there is one, else by the data set's classes, else by its text.
 
         Args:
             value: A gold label as a plain value.
@@ -77,33 +77,47 @@ class LabelReader:
             value: The value.
             class_name: The name that the data set has for it; None for none.
         """
-        for key in self.meaning.keys_of(value):
-            if key in self.meaning.mapping:
-                return self._mapped_label(key)
+        key = self.meaning.key_of(value)
+        if key is not None:
+            return self._mapped_label(key)
         return self._called(value) if class_name is None else self._named(class_name)
 
     def _mapped_label(self, key: str) -> Gold:
-        """Read the label that the mapping has for a value, whose text is the key."""
+        """Read the label that the caller's mapping has under a key.
+
+        Args:
+            key: The text of a value, or of its class name.
+        """
         label = self.meaning.mapping[key]
         if label is None:
             return ()
         gold = self._index(label) if isinstance(label, int) else self._named(label)
         if gold is not None:
             return gold
-        if value_text(label) == key:  # a value that means itself is a label that the model never predicts
+        if value_text(label) == key:  # a value that is mapped to itself is a label that the model never predicts
             return (label,)
         raise InputError(f"gold_labels: the model has no label {one_line(str(label))!r}, only {self.labels}")
 
     def _class(self, number: int, name: str) -> Gold | None:
-        """Read a class of the data set: by its name, or by its number where the model's labels have default names."""
+        """Read a class of the data set: by its name, or by its number where the model's labels have default names.
+
+        Args:
+            number: The number of the class, which is what the column holds.
+            name: Its name in the data set.
+        """
         if not self.labels.are_default_names or self.labels.called(name) is not None:
             return self._named(name)
-        has_as_many = len(self.labels.names) == len(self.meaning.names)
-        return self._index(number) if has_as_many or not self.labels.complete else None
+        # "LABEL_0" says nothing, so classes are counted as labels are, unless there are not as many of them.
+        if self.labels.complete and len(self.labels.names) != len(self.meaning.names):
+            return None
+        return self._index(number)
 
     def _boolean(self, value: Value) -> Gold | None:
-        """Read true or false: the only label that is called so ("yes"), else as 1 or 0."""
-        text = value_text(value)
+        """Read true or false: as the only label that is called so, such as "yes", else as the number 1 or 0.
+
+        Where the caller says that numbers count the labels, it is always the number.
+        """
+        text = value_text(value)  # "true" or "false"
         labels = {self.labels.called(name) for name in (str(value), *WORDS_OF_TRUTH[text])} - {None}
         if len(labels) == 1 and not self.meaning.count_labels:
             return self._label(labels.pop())
@@ -120,13 +134,13 @@ class LabelReader:
             return self._called(value)
         if self.meaning.count_labels:
             return self._index(number)
-        label = self.labels.called(str(value)) or self.labels.called(str(number))
+        label = self.labels.called(str(value)) or self.labels.called(str(number))  # "3.0" may be called "3"
         if label is None and self.labels.are_default_names:
             return self._index(number)
         return self._label(label or self.labels.numbered(number))
 
     def _index(self, index: int) -> Gold | None:
-        """Read an index of the model's labels; one that results alone do not show may exist."""
+        """Read an index of the model's labels; one that is not among the known labels may exist all the same."""
         if index in self.labels.names:
             return self._label(self.labels.names[index])
         return None if index < 0 or self.labels.complete else (index,)
@@ -137,12 +151,12 @@ class LabelReader:
         return self._label(self.labels.called(name)) if is_number(value) else self._named(name)
 
     def _named(self, name: str) -> Gold | None:
-        """Read the name of a label; one that results alone do not show may exist."""
+        """Read the name of a label; one that is not among the known labels may exist all the same."""
         label = self.labels.called(name)
         if label is None and name.lstrip().startswith("["):
             raise InputError(f"gold label {one_line(name)} is a list as text: pass map(json.loads, labels)")
         return (name,) if label is None and not self.labels.complete else self._label(label)
 
     def _label(self, label: str | None) -> Gold | None:
-        """Return a label of the model as a gold label; None for none."""
+        """Return the name of one of the model's labels as a gold label; None if there is no such label."""
         return None if label is None else (label,)

@@ -35,18 +35,19 @@ def read_gold(
     A list holds the labels that are true of a text, or a 0 or a 1 for each label.
 
     Args:
-        values: The gold labels of each text.
+        values: The cells of the column of gold labels, (N,).
         labels: The labels of the model.
         meaning: What the caller or the data set says of the values.
-        counts: For how many rows each value stands, for the error.
+        counts: How many rows have each of these cells, (N,), for the error.
 
     Returns:
-        The gold labels of each text.
+        The gold labels of each cell, (N,).
 
     Raises:
         InputError: If it cannot be told which labels some values mean.
     """
     rows = list(map(entries_of, values))
+    # Whole numbers are the ids of tokens, or the classes of a data set, where there are such.
     may_be_marks = not labels.are_tokens and not meaning.of_data_set
     if may_be_marks and are_marks(rows, len(meaning.names or labels.names)):
         meaning = order_of_marks(max(map(len, rows)), labels, meaning)
@@ -54,8 +55,8 @@ def read_gold(
     reader = LabelReader(labels, meaning)
     read_label = lru_cache(None, typed=True)(reader.read)  # typed: 1 and True are equal, and may mean different labels
     gold_of_rows = [list(map(read_label, row)) for row in rows]
-    unread = Counter[str]()  # the values of which it cannot be told what they mean, with the numbers of their rows
-    for row, gold_of_row, count in zip(rows, gold_of_rows, counts, strict=False):
+    unread = Counter[str]()  # how many rows have each value of which it cannot be told what it means
+    for row, gold_of_row, count in zip(rows, gold_of_rows, counts, strict=False):  # `counts` may be endless
         unread.update(dict.fromkeys(_unread_names(reader, row, gold_of_row), count))
     if unread:
         raise InputError(_advice(unread, labels))
@@ -63,12 +64,12 @@ def read_gold(
 
 
 def _unread_names(reader: LabelReader, row: Row, gold_of_row: Sequence[Gold | None]) -> set[str]:
-    """Return what the values of a row are called of which it cannot be told what they mean."""
+    """Return the names, for an error, of the values of a row of which it cannot be told what they mean."""
     return {reader.name_of(value) for value, gold in zip(row, gold_of_row, strict=True) if gold is None}
 
 
 def agrees(gold: Gold, name: str, id_: int) -> bool | None:
-    """Return whether a predicted label is among the gold labels, None if they are missing.
+    """Return whether a predicted label is among the gold labels; None if there are no gold labels.
 
     Args:
         gold: The gold labels of a text, by index or name.
@@ -95,6 +96,7 @@ def matches_gold(results: Sequence[Record], gold: Any, gold_labels: Any = None) 
     class_names = class_names_of(getattr(gold, "features", None))  # of a column of a data set
     meaning = meaning_of(gold_labels, class_names)
     gold_of_results = read_gold(list(gold), labels, meaning)
+    # A mapping, or "id2label", says which labels of the model are meant; otherwise they may be those of another task.
     if not meaning.mapping and not meaning.count_labels:
         _check_same_names(gold_of_results, labels, meaning.names)
     are_right = []
@@ -125,8 +127,11 @@ def _labels_of_results(results: Sequence[Record]) -> ModelLabels:
 def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Sequence[str]) -> None:
     """Refuse gold labels whose names are others than those of the model, as far as results show these.
 
-    With the names of all classes every label of the model is among them. Without, several gold labels and several
-    labels of the model have at least one name in common.
+    Args:
+        gold: The gold labels of each text.
+        labels: The labels that the results show.
+        class_names: The names of all classes of the data set, which then have every label of the model among them;
+            () if they are not known. Then at least one name must be that of a gold label and of a label of the model.
     """
     gold_names = Counter(label for label in chain.from_iterable(gold) if isinstance(label, str))
     if labels.are_tokens or labels.are_default_names or not gold_names:
@@ -135,7 +140,8 @@ def _check_same_names(gold: Sequence[Gold], labels: ModelLabels, class_names: Se
     if class_names:
         are_same = len(shared_labels) == len(set(labels.names.values()))
     else:  # a single name that is not shared may be that of a class which is never predicted, or is never right
-        are_same = bool(shared_labels) or 1 in (len(gold_names), len(labels.names))
+        has_single_name = 1 in (len(gold_names), len(labels.names))
+        are_same = bool(shared_labels) or has_single_name
     if not are_same:
         raise InputError(_advice(gold_names, labels))
 

@@ -38,6 +38,18 @@ BINS = 48
 HEIGHTS = " ▁▂▃▄▅▆▇█"
 """Block characters by height."""
 
+ALPHA = 0.65
+"""Opacity of the colour of the strongest patch."""
+
+STEPS = 8
+"""Points for each moment of a curve of scores, so that it is drawn in steps."""
+
+RED = (220, 38, 38)
+"""The colour of positive scores, as in the other drawings."""
+
+BLUE = (37, 99, 235)
+"""The colour of negative scores, as in the other drawings."""
+
 TEMPLATE = Path(__file__).with_name("medium.html.j2")
 
 ROW_NAMES = ("upper", "", "lower")
@@ -55,10 +67,11 @@ class PatchesBlock(MediumBlock):
 
     @property
     def outline(self) -> str:
-        """The outline of the loudness around an axis, as points in an area of 100 x 2."""
-        course = course_of(cast(SoundScores, self.medium))
-        above = list(zip(np.linspace(0, 100, len(course)).tolist(), (1 - course).tolist(), strict=True))
-        return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *((x, 2 - y) for x, y in reversed(above))])
+        """The outline of the loudness around an axis, as points of an SVG polygon in an area of 100 x 2."""
+        loudness = loudness_of(cast(SoundScores, self.medium))
+        above = list(zip(np.linspace(0, 100, len(loudness)).tolist(), (1 - loudness).tolist(), strict=True))
+        below = [(x, 2 - y) for x, y in reversed(above)]  # the same, mirrored
+        return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *below])
 
     @property
     def placed(self) -> list[tuple[str, Piece]]:
@@ -77,14 +90,15 @@ class PatchesBlock(MediumBlock):
             # The third that the centre of each patch is in, across and down: 0, 1 or 2.
             thirds = np.clip(3 * (areas[:, :2] + areas[:, 2:]) / 2, 0, 2).astype(int)  # (parts, 2)
             names = [f"{ROW_NAMES[y]} {COLUMN_NAMES[x]}".strip() or "centre" for x, y in thirds.tolist()]
-        sums = dict.fromkeys(names, 0.0)
+        sums = dict.fromkeys(names, 0.0)  # of the positive scores, by moment or by third
         for name, piece in zip(names, self.parts, strict=True):
             sums[name] += max(piece.strength, 0.0)
-        shares = sorted(sums.items(), key=lambda pair: -pair[1])
-        return [f"{name} {share / sum(sums.values()):.0%}" for name, share in shares[:k] if share > 0]
+        total = sum(sums.values())
+        largest = sorted(sums, key=lambda name: -sums[name])[:k]
+        return [f"{name} {sums[name] / total:.0%}" for name in largest if sums[name] > 0]
 
     def html(self) -> Markup:
-        """Return the picture with its patches, or the course of the sound with its moments."""
+        """Return the picture with its patches, or the loudness of the sound with its moments."""
         return element(TEMPLATE.read_text(encoding="utf-8"), b=self)
 
     def lines(self) -> list[Text]:
@@ -103,7 +117,7 @@ def _moments(sound: SoundScores, strengths: FloatArray) -> list[Text]:
     """
     line = Text(overflow="fold")
     pairs = np.split(strengths, range(2, len(strengths), 2))
-    loudness = course_of(sound)  # at more places than there are pairs, or fewer
+    loudness = loudness_of(sound)  # at more places than there are pairs, or fewer
     ends = np.arange(len(pairs) + 1) * len(loudness) // len(pairs)
     for pair, (start, end) in zip(pairs, pairwise(ends), strict=True):
         height = round(float(loudness[start:end].max(initial=0)) * (len(HEIGHTS) - 1))
@@ -183,19 +197,6 @@ def grid_over_time(sound: SoundScores, names: Sequence[str]) -> Grid:
     return Grid(list(names), moments, scores, caption, caption, relative=True)
 
 
-ALPHA = 0.65
-"""Opacity of the colour of the strongest patch."""
-
-STEPS = 8
-"""Points for each moment of a curve of scores, so that it is drawn in steps."""
-
-RED = (220, 38, 38)
-"""The colour of positive scores, as in the other drawings."""
-
-BLUE = (37, 99, 235)
-"""The colour of negative scores, as in the other drawings."""
-
-
 def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
     """Return a medium whose neighbouring patches or moments are merged, and their scores summed.
 
@@ -206,7 +207,7 @@ def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
     if isinstance(medium, SoundScores):
         starts = np.unique(medium.places[:, 0])  # patches of a spectrogram share their times
         merged_count = math.ceil(len(starts) / most)  # moments in a new one
-        new_parts = np.searchsorted(starts, medium.places[:, 0]) // merged_count  # of each moment, (n,)
+        new_parts = np.searchsorted(starts, medium.places[:, 0]) // merged_count  # the new one of each moment, (n,)
         shape: tuple[int, ...] = (int(new_parts.max()) + 1,)
     else:
         side = 1  # of the square of patches in a new one
@@ -215,22 +216,28 @@ def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
             side *= 2
             shape = tuple(math.ceil(size / side) for size in medium.shape)
         rows, columns = np.indices(medium.shape) // side  # (h, w) each
-        new_parts = (rows * shape[1] + columns).ravel()  # of each patch, (h * w,)
-    count = int(np.prod(shape))
-    target_shape = medium.scores.shape[: -len(medium.shape)]  # of targets and layers
-    scores = np.zeros((count, int(np.prod(target_shape))), np.float32)
-    np.add.at(scores, new_parts, medium.scores.reshape(scores.shape[1], -1).T)
-    starts_of_parts, ends_of_parts = np.split(medium.flat_places, 2, -1)  # left and top, right and bottom; or seconds
-    low = np.full((count, starts_of_parts.shape[1]), np.inf, np.float32)
-    high = -low
-    np.minimum.at(low, new_parts, starts_of_parts)
-    np.maximum.at(high, new_parts, ends_of_parts)
-    places = np.concatenate([low, high], -1).reshape(*shape, -1)
-    return replace(medium, scores=scores.T.reshape(*target_shape, *shape), places=places)
+        new_parts = (rows * shape[1] + columns).ravel()  # the new one of each patch, (h * w,)
+    count = math.prod(shape)
+    other_axes = medium.scores.shape[: -len(medium.shape)]  # of targets and layers
+    scores = np.zeros((count, math.prod(other_axes)), np.float32)
+    np.add.at(scores, new_parts, medium.scores.reshape(scores.shape[1], -1).T)  # sums the scores of each new one
+    first_corners, last_corners = np.split(medium.flat_places, 2, -1)  # left and top, right and bottom; or seconds
+    new_first = np.full((count, first_corners.shape[1]), np.inf, np.float32)
+    new_last = -new_first
+    np.minimum.at(new_first, new_parts, first_corners)
+    np.maximum.at(new_last, new_parts, last_corners)
+    places = np.concatenate([new_first, new_last], -1).reshape(*shape, -1)
+    return replace(medium, scores=scores.T.reshape(*other_axes, *shape), places=places)
 
 
-def course_of(medium: SoundScores) -> FloatArray:
-    """Return the loudness of a sound, from 0 to 1, or the magnitude of its scores if the loudness is not known."""
+def loudness_of(medium: SoundScores) -> FloatArray:
+    """Return the loudness of a sound over its duration, from 0 to 1, (points,).
+
+    In its place is the magnitude of the scores if the loudness is not known.
+
+    Args:
+        medium: The sound.
+    """
     if medium.loudness is not None:
         return medium.loudness
     sizes = np.abs(medium.scores.reshape(-1, *medium.shape)).max(0)  # (n,)

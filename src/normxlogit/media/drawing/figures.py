@@ -2,13 +2,14 @@
 
 import base64
 import io
+import math
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ... import Attribution
-from ...plots.figure import PAGE_WIDTH, PlotFigure, color_of_sign, plain_text, plot_style, say_more
+from ...plots.figure import PAGE_WIDTH, PlotFigure, color_of_sign, plot_style, without_formulas, write_left_out
 from ...render.charts import number
 from ...results.storage.schema import FloatArray
 from ...results.units.characters import one_line, shortened
@@ -16,10 +17,10 @@ from ..units import PictureScores
 from .blocks import MOST_PATCHES, merge_neighbours
 
 ACROSS = 4
-"""Pictures in a row."""
+"""Drawings beside each other."""
 
 PICTURES = 11
-"""Most parts with a picture of their own."""
+"""Most parts of an answer with a drawing of their own."""
 
 DENSEST = 0.6
 """The opacity of the strongest patch."""
@@ -40,40 +41,71 @@ def pictures_figure(g: Attribution, *, k: int | None = None) -> PlotFigure:
         g: The result.
         k: How many parts are drawn, those with the largest scores; None for `PICTURES`.
     """
-    panels = []
     parts = [target.name if target.span is None else (g.text or "")[slice(*target.span)] for target in g.targets]
-    for picture in g.images:
-        rows = np.nan_to_num(picture.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *picture.shape)
-        sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
-        shown = sorted(np.argsort(-sizes, kind="stable")[: k or PICTURES].tolist())  # the largest, in their order
-        names = [shortened(parts[part], LABEL) for part in shown]
-        scores = rows[shown]  # (parts, h, w)
-        if len(parts) > 1:
-            names = ["the whole answer", *names]
-            scores = np.concatenate([rows.sum(0)[None], scores])
-        height = 0.5 + max(0.7, 1.6 * picture.height / picture.width) * -(-len(names) // ACROSS)
-        panels.append((merge_neighbours(replace(picture, scores=scores), MOST_PATCHES), names, height))
-    heights = [height for *_, height in panels]
+    panels = [_panel(picture, parts, most_parts=k or PICTURES) for picture in g.images]
+    heights = [panel.height for panel in panels]
     with plot_style():
         figure = PlotFigure(PAGE_WIDTH, sum(heights))
         areas = figure.subfigures(len(panels), 1, height_ratios=heights, squeeze=False)[:, 0]
-        for area, (picture, names, _) in zip(areas, panels, strict=True):
-            _pictures(area, picture, names, len(parts), signed=g.signed)
-        return plain_text(figure)
+        for area, panel in zip(areas, panels, strict=True):
+            _draw_panel(area, panel, len(parts), signed=g.signed)
+        return without_formulas(figure)
 
 
-def _pictures(area: Any, image: PictureScores, names: list[str], parts: int, *, signed: bool) -> None:
-    """Draw a picture once for each row of scores; with several parts, the first row is for the whole answer."""
-    all_axes = area.subplots(-(-len(names) // ACROSS), min(ACROSS, len(names)), squeeze=False).ravel()
-    sums = image.total  # (rows,)
-    for axes, name, scores, total in zip(all_axes, names, image.scores, sums.tolist(), strict=False):
-        draw_picture(axes, image, scores)
+class _Panel(NamedTuple):
+    """A picture of the input, which is drawn several times: for the whole answer, and for parts of it."""
+
+    picture: PictureScores  # with the scores of each drawing, (drawings, h, w)
+    names: list[str]  # of the drawings
+    line_count: int  # of drawings beside each other
+
+    @property
+    def height(self) -> float:
+        """The height of the panel with its titles, in inches."""
+        return 0.5 + max(0.7, 1.6 * self.picture.height / self.picture.width) * self.line_count
+
+
+def _panel(picture: PictureScores, parts: list[str], most_parts: int) -> _Panel:
+    """Return the panel of a picture with the parts of the answer that have the largest scores.
+
+    Args:
+        picture: The picture.
+        parts: The names of all parts of the answer.
+        most_parts: How many of them are drawn at most.
+    """
+    rows = np.nan_to_num(picture.scores, nan=0.0, posinf=0.0, neginf=0.0).reshape(len(parts), *picture.shape)
+    sizes = np.abs(rows).reshape(len(rows), -1).sum(-1)  # (parts,)
+    shown = sorted(np.argsort(-sizes, kind="stable")[:most_parts].tolist())  # the largest, in their order
+    names = [shortened(parts[part], LABEL) for part in shown]
+    scores = rows[shown]  # (drawings, h, w)
+    if len(parts) > 1:
+        names = ["the whole answer", *names]
+        scores = np.concatenate([rows.sum(0)[None], scores])
+    merged = merge_neighbours(replace(picture, scores=scores), MOST_PATCHES)
+    return _Panel(merged, names, line_count=math.ceil(len(names) / ACROSS))
+
+
+def _draw_panel(area: Any, panel: _Panel, part_count: int, *, signed: bool) -> None:
+    """Draw a picture once for each row of its scores, in a part of a figure.
+
+    Args:
+        area: The subfigure of matplotlib.
+        panel: The picture.
+        part_count: How many parts the answer has.
+        signed: Whether scores may be negative.
+    """
+    picture, names, line_count = panel
+    all_axes = area.subplots(line_count, min(ACROSS, len(names)), squeeze=False).ravel()
+    sums = picture.total  # (drawings,)
+    for axes, name, scores, total in zip(all_axes, names, picture.scores, sums.tolist(), strict=False):
+        draw_picture(axes, picture, scores)
         axes.set_title(f"{name}  {number(total, float(np.abs(sums).max()), signed=signed)}", size=8)
-    for axes in all_axes[len(names) :]:
+    for axes in all_axes[len(names) :]:  # the empty fields of the last line
         axes.remove()
-    listed = len(names) - (parts > 1)
-    say_more(all_axes[min(len(names), ACROSS) - 1], listed, parts - listed)
-    area.suptitle(f"{one_line(image.name)}: sum of patches; colours by the largest of each picture", size=8)
+    drawn_parts = len(names) - (part_count > 1)  # without the drawing for the whole answer
+    end_of_first_line = all_axes[min(len(names), ACROSS) - 1]
+    write_left_out(end_of_first_line, drawn_parts, part_count - drawn_parts)
+    area.suptitle(f"{one_line(picture.name)}: sum of patches; colours by the largest of each picture", size=8)
 
 
 def draw_picture(axes: Any, image: PictureScores, scores: FloatArray) -> None:
@@ -95,7 +127,8 @@ def draw_picture(axes: Any, image: PictureScores, scores: FloatArray) -> None:
         grey = Image.blend(picture, picture.convert("L").convert("RGB"), DESATURATION)
         axes.imshow(grey, extent=(0, image.width, image.height, 0))
     left, top, right, bottom = image.boxes.reshape(-1, 4).T  # (patches,) each
-    corners: Any = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]]).transpose(2, 0, 1)
+    corners: Any = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]])  # (4, 2, patches)
+    corners = corners.transpose(2, 0, 1)  # (patches, 4, 2)
     strengths = (scores / (np.abs(scores).max() or 1.0)).ravel().tolist()
     colors = [to_rgba(color_of_sign(strength), DENSEST * abs(strength)) for strength in strengths]
     axes.add_collection(PolyCollection(corners, facecolors=colors, linewidths=0))

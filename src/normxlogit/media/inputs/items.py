@@ -38,11 +38,14 @@ EXPECTED = {
 BASE64_STARTS = ("data:", "iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR")
 """Beginnings of data URIs, and of PNG, JPEG, GIF and WebP files in base64."""
 
+IsItem = Callable[[Any], bool]
+"""Returns whether a value is one picture, or one sound."""
+
 RATE_KEYS = ("sampling_rate", "sample_rate")
 """Keys of the sampling rate in a row, or in a mapping with samples."""
 
 
-def media_items(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> tuple[list[Any], bool]:
+def media_items(inputs: Any, is_item: IsItem, kind: str) -> tuple[list[Any], bool]:
     """Return one or several pictures or sounds as a list.
 
     They may come in any container: a list, generator, array, column, Arrow array, or a table with one column of them.
@@ -198,7 +201,7 @@ def as_array(value: Any) -> Any:
     """Return lists in lists of numbers, or an Arrow array of them, as an array; anything else unchanged."""
     if hasattr(value, "to_numpy") and str(getattr(value, "type", "")).startswith(("int", "uint", "float", "double")):
         return value.to_numpy()
-    depth = 0
+    depth = 0  # how many lists are around the first number
     innermost = value
     while isinstance(innermost, list | tuple) and innermost:
         depth += 1
@@ -211,7 +214,7 @@ def as_array(value: Any) -> Any:
         return value
 
 
-def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
+def _column(inputs: Any, is_item: IsItem, kind: str) -> Any:
     """Return the only column of pictures or sounds of a frame, a table or a data set; anything else unchanged."""
     inputs = collected(inputs)
     columns = None if isinstance(inputs, Mapping) and is_item(inputs) else named_columns(inputs)
@@ -231,7 +234,7 @@ def _column(inputs: Any, is_item: Callable[[Any], bool], kind: str) -> Any:
     return column if rate_key is None else _with_rates(column, columns[rate_key], is_item)
 
 
-def _with_rates(column: Any, rates: Any, is_item: Callable[[Any], bool]) -> Any:
+def _with_rates(column: Any, rates: Any, is_item: IsItem) -> Any:
     """Return sounds paired with their sampling rates.
 
     Args:
@@ -245,7 +248,7 @@ def _with_rates(column: Any, rates: Any, is_item: Callable[[Any], bool]) -> Any:
     return [_with_rate(item, rate) for item, rate in zip(column, rate_of_each, strict=True)]
 
 
-def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[[Any], bool]) -> list[Any]:
+def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: IsItem) -> list[Any]:
     """Return the names of the columns, or of a single row's values, that hold pictures or sounds.
 
     A text counts where it ends as the path of such a file does, and any text where nothing else could be one.
@@ -258,7 +261,7 @@ def columns_of_media(inputs: Any, columns: Mapping[Any, Any], is_item: Callable[
     first_row = {name: arrow_value(next(iter(column), None)) for name, column in columns.items() if is_column(column)}
     # The values of a mapping may be columns, or those of a single row.
     rows = [first_row, columns] if isinstance(inputs, Mapping) else [first_row]
-    for any_text, row in product((False, True), rows):
+    for any_text, row in product((False, True), rows):  # first in all rows for what is surely one
         possible = {name: value for name, value in row.items() if _may_be_medium(value, any_text=any_text)}
         names = [name for name, value in possible.items() if is_item(as_array(value))]
         if names:

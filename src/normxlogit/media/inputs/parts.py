@@ -28,13 +28,13 @@ def read_parts(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[l
     Raises:
         InputError: If one cannot be read, or the messages have more or fewer places than "images" has pictures.
     """
-    typed = [_with_typed_parts(message) for message in messages]
-    unplaced_images = iter(_images_for_places(typed, prompt))
-    media: list[ReadPart] = []
-    for message in typed:
+    typed_messages = [_with_typed_parts(message) for message in messages]
+    unplaced_images = iter(_images_for_places(typed_messages, prompt))
+    media: list[ReadPart] = []  # what `_read_part` appends to
+    for message in typed_messages:
         if isinstance(message.get("content"), list):
             message["content"] = [_read_part(part, unplaced_images, reader, media) for part in message["content"]]
-    return typed, tuple(media)
+    return typed_messages, tuple(media)
 
 
 def _images_for_places(messages: list[Message], prompt: Any) -> Sequence[Any]:
@@ -48,8 +48,8 @@ def _images_for_places(messages: list[Message], prompt: Any) -> Sequence[Any]:
         return ()
     place_count = sum(_place_count(message.get("content")) for message in messages)
     if not place_count:
-        of_user = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
-        messages[of_user] = _with_typed_parts({**messages[of_user], "images": images})
+        user_index = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
+        messages[user_index] = _with_typed_parts({**messages[user_index], "images": images})
         return ()
     if place_count != len(images):
         raise InputError(f"the messages have places for {place_count} pictures, and {len(images)} are beside them")
@@ -141,13 +141,13 @@ def _with_typed_parts(message: Message) -> Message:
     parts: Any = content
     if is_opened_picture(content):
         parts = [content]
-    elif not isinstance(content, list | tuple):
+    elif not isinstance(content, list | tuple):  # a text, or None
         if not images:
             return message
         parts = [content] if content else []
     pictures = [{"type": "image", "image": image} for image in images]
-    rest = {key: value for key, value in message.items() if key != "images"}
-    return {**rest, "content": [*pictures, *map(_typed_part, parts)]}
+    other_fields = {key: value for key, value in message.items() if key != "images"}
+    return {**other_fields, "content": [*pictures, *map(_typed_part, parts)]}
 
 
 def _typed_part(part: Any) -> Any:

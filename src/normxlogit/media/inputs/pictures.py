@@ -217,9 +217,11 @@ def _opened(file: Any, name: str) -> "Image":
             picture: Image = pillow.ImageOps.exif_transpose(opened)
             picture.load()
             return picture
+    except pillow.UnidentifiedImageError:  # whose text names the file once more
+        raise InputError(f"{name} cannot be read as a picture") from None
     except Exception as error:  # decoders raise errors of any class for damaged files
-        reason = "" if isinstance(error, pillow.UnidentifiedImageError) else getattr(error, "strerror", None) or error
-        raise InputError(f"{name} cannot be read as a picture{reason and f': {reason}'}") from None
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{name} cannot be read as a picture: {reason}") from None
 
 
 def _import_pillow() -> Any:
@@ -279,8 +281,8 @@ def _surroundings(pixels: FloatArray, is_removed: npt.NDArray[np.bool_], box: Se
     left, top, right, bottom = box
     box_width = right - left
     box_height = bottom - top
-    most = math.ceil(max(width / box_width, height / box_height))  # boxes on each side, which reach every border
-    for count in range(1, most + 1):
+    most_boxes = math.ceil(max(width / box_width, height / box_height))  # on each side, to reach every border
+    for count in range(1, most_boxes + 1):
         x_margin = count * box_width
         y_margin = count * box_height
         near = _pixels_in((left - x_margin, top - y_margin, right + x_margin, bottom + y_margin), height, width)
@@ -300,7 +302,8 @@ def _pixels_between(start: float, end: float, length: int) -> slice:
 
     The centre of pixel 3 is at 3.5.
     """
-    first, last = math.ceil(start - 0.5), math.ceil(end - 0.5)
+    first = math.ceil(start - 0.5)
+    last = math.ceil(end - 0.5)
     if first >= last:  # no centre lies there: the pixel around the middle
         first = min(math.floor((start + end) / 2), length - 1)
         last = first + 1

@@ -25,6 +25,9 @@ MAX_CHANNELS = 8
 ARRAY_KEYS = ("raw", "array", "waveform")
 """Keys of samples in mappings of pipelines, data sets and torchaudio."""
 
+Samples = npt.NDArray[Any]
+"""Samples of a sound, (N,) or (N, channels): floats from -1 to 1, or integers."""
+
 SOUND_KEYS = ("audio", "bytes", "path", "url", "base64")
 """Keys of a sound in a part of a message, a row, or a file of a data set."""
 
@@ -62,10 +65,10 @@ class Sound:
         return (seconds,), {"seconds": seconds, "loudness": self.loudness}
 
     def without(self, places: Sequence[Sequence[float]]) -> "Sound":
-        """Return the sound with some spans silenced; one whose rate is not known has no seconds to name them by.
+        """Return the sound with some spans silenced.
 
         Args:
-            places: Start and end of each span in seconds.
+            places: Start and end of each span in seconds; none of a sound whose rate is not known.
         """
         samples = self.samples.copy()
         rate = self.rate or 1
@@ -113,21 +116,21 @@ def _are_samples(item: Any) -> bool:
     return axes == 1 or (axes == 2 and _has_channels(item))
 
 
-def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
+def read_sound(item: Any, model_rate: int | None, place: int = 0) -> Sound:
     """Return one channel of a sound, at the model's rate.
 
     Args:
         item: Samples at the model's rate, (N,) or (N, channels), integers or from -1 to 1; these with their rate, as a
             mapping with "array" and "sampling_rate" or a tuple; a file's path, its bytes or an open file, which needs
             soundfile; or a mapping with one of them under one of `SOUND_KEYS`, such as a row or a file of a data set.
-        rate: Samples a second that the model reads; None if that is not known.
+        model_rate: Samples a second that the model reads; None if that is not known.
         place: Which of several sounds it is, counted from 0, for the name of one without a file.
 
     Raises:
         InputError: If it cannot be read, or holds numbers that are not finite.
     """
     source, name = source_of(item, "sound", SOUND_KEYS, ARRAY_KEYS)
-    values, own_rate = _samples_and_rate(source, rate)
+    values, rate = _samples_and_rate(source, model_rate)
     samples = np.asarray(detached(values))  # (N,) or (N, channels)
     notes = []
     if _has_channels(samples):
@@ -135,15 +138,15 @@ def read_sound(item: Any, rate: int | None, place: int = 0) -> Sound:
             notes.append(f"the mean of {samples.shape[1]} channels is read")
         samples = _scaled(samples).mean(1)
     _check_samples(samples)
-    samples = _scaled(samples)
-    if rate is not None and own_rate is not None and own_rate != rate:
-        samples = _resampled(samples, own_rate, rate)
-        notes.append(f"resampled from {own_rate} samples a second to {rate}, which the model reads")
-        own_rate = rate
-    return Sound(samples.astype(np.float32), own_rate, name or f"sound {place + 1}", tuple(notes))
+    samples = _scaled(samples)  # floats, as the mean of channels, stay as they are
+    if model_rate is not None and rate is not None and rate != model_rate:
+        samples = _resampled(samples, rate, model_rate)
+        notes.append(f"resampled from {rate} samples a second to {model_rate}, which the model reads")
+        rate = model_rate
+    return Sound(samples.astype(np.float32), rate, name or f"sound {place + 1}", tuple(notes))
 
 
-def _check_samples(samples: npt.NDArray[Any]) -> None:
+def _check_samples(samples: Samples) -> None:
     """Refuse what is not one channel of finite numbers."""
     if samples.ndim != 1 or not samples.size or samples.dtype.kind not in "fiu":
         raise InputError(f"a sound is one channel of samples, not of shape {samples.shape}")
@@ -151,8 +154,8 @@ def _check_samples(samples: npt.NDArray[Any]) -> None:
         raise InputError("the sound holds samples that are NaN or infinite")
 
 
-def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
-    """Return samples and their rate; samples without a rate of their own have that of the model, `rate`."""
+def _samples_and_rate(item: Any, model_rate: int | None) -> tuple[Any, int | None]:
+    """Return samples and their rate; samples without a rate of their own have that of the model."""
     if is_file(item):
         with rewound(item):
             return _from_file(item)
@@ -160,10 +163,10 @@ def _samples_and_rate(item: Any, rate: int | None) -> tuple[Any, int | None]:
         decoded = item.get_all_samples()
         return decoded.data.T, int(decoded.sample_rate)  # its data are (channels, N)
     if isinstance(item, Mapping):
-        own_rate = _rate_beside(item)
+        rate = _rate_beside(item)
         samples = item[first_key(item, ARRAY_KEYS)]
-        return _channels_last(np.asarray(detached(samples))), own_rate
-    return _pair_with_rate(item) or (item, rate)
+        return _channels_last(np.asarray(detached(samples))), rate
+    return _pair_with_rate(item) or (item, model_rate)
 
 
 def _rate_beside(item: Part) -> int:
@@ -202,7 +205,7 @@ def _has_channels(samples: Any) -> bool:
     return bool(len(samples.shape) == 2 and samples.shape[1] <= MAX_CHANNELS < samples.shape[0])
 
 
-def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def _scaled(samples: Samples) -> Samples:
     """Return samples scaled to -1 to 1; floats are so already."""
     if samples.dtype.kind == "f":
         return samples
@@ -216,14 +219,14 @@ def _scaled(samples: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return samples / 2.0 ** (bits - 1 if is_signed else bits)
 
 
-def _resampled(samples: npt.NDArray[Any], rate: int, new_rate: int) -> npt.NDArray[Any]:
+def _resampled(samples: Samples, rate: int, new_rate: int) -> Samples:
     """Return samples at another rate, in samples a second, without the frequencies that the new rate cannot hold."""
     missing = (
         f"the sound has {rate} samples a second, the model reads {new_rate}, and resampling needs SciPy: "
         "pip install 'normxlogit[speech]'"
     )
     signal = optional_module("scipy.signal", missing, InputError)
-    resampled: npt.NDArray[Any] = signal.resample_poly(samples.astype(np.float64), new_rate, rate)
+    resampled: Samples = signal.resample_poly(samples.astype(np.float64), new_rate, rate)
     return resampled
 
 
@@ -240,7 +243,8 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
     seconds = sound.seconds or end
     edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)  # in seconds
     moment_count = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
-    starts, ends = edges[:moment_count], np.minimum(edges[1 : moment_count + 1], seconds)  # (n,) each
+    starts = edges[:moment_count]  # (n,)
+    ends = np.minimum(edges[1 : moment_count + 1], seconds)  # (n,)
     spans = np.stack([starts, ends], -1).astype(np.float32)  # (n, 2)
     indices = np.arange(moment_count)
     return ScoreSpread(where=spans, parts=indices, places=indices, shares=np.ones(moment_count))

@@ -43,15 +43,15 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
     if seconds is None or sound.rate is None or (sound.seconds or 0.0) <= seconds:
         return [(0.0, sound)]
     size = int(seconds * sound.rate)  # of a window, in samples
-    moment = max(int(MOMENT * sound.rate), 1)  # in samples
-    moment_count = max(int(TAIL * size) // moment, 1)  # of the tail of a window
+    moment_size = max(int(MOMENT * sound.rate), 1)  # in samples
+    moment_count = max(int(TAIL * size) // moment_size, 1)  # of the tail of a window
     windows = []
     start = 0
     while len(sound.samples) - start > size:
-        tail_start = start + size - moment_count * moment
-        tail = sound.samples[tail_start : start + size].reshape(moment_count, moment)
+        tail_start = start + size - moment_count * moment_size
+        tail = sound.samples[tail_start : start + size].reshape(moment_count, moment_size)
         quietest = int(np.square(tail, dtype=np.float64).sum(-1).argmin())
-        end = tail_start + quietest * moment + moment // 2  # the middle of the quietest moment
+        end = tail_start + quietest * moment_size + moment_size // 2  # the middle of the quietest moment
         windows.append((start, sound.samples[start:end]))
         start = end
     windows.append((start, sound.samples[start:]))
@@ -61,7 +61,7 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
 class _WholeSound:
     """The transcript of a whole sound, to which those of its windows are appended.
 
-    It has T tokens, of which the last G are generated, and rests on n moments; a window has g generated tokens.
+    It has T tokens, of which the last G are generated, and rests on n moments; of a window g generated tokens are kept.
     """
 
     def __init__(self, windows: Sequence[Window]) -> None:
@@ -82,8 +82,8 @@ class _WholeSound:
     def append(self, window: Window) -> None:
         """Append the transcript of a window."""
         g = window.transcript
-        count = window.kept
-        prompt = g.prompt_tokens or 0
+        count = window.kept  # how many of its generated tokens are appended
+        prompt = g.prompt_tokens or 0  # how many of the window's first tokens are not generated
         self._append_scores(g, count, prompt)  # whose columns follow from the units and times so far
         self.times.append(g.audio[0].times + np.float32(window.start))
         self.predictions += g.predictions[:count]
@@ -92,17 +92,18 @@ class _WholeSound:
         is_separated = self.text[-1:].isspace() or (g.completion or "")[:1].isspace()
         if self.text and not is_separated:
             self.text += " "
-        first_token = len(self.units) - prompt
-        shift = len(self.text)
-        self.targets += tuple(_moved(target, first_token, shift) for target in g.targets[:count])
+        tokens_before = len(self.units) - prompt
+        self.targets += tuple(_moved(target, tokens_before, len(self.text)) for target in g.targets[:count])
         self._append_text(g, g.units.take(range(prompt, prompt + count)))
 
     def _append_text(self, g: Attribution, units: Units) -> None:
-        """Append the text of a window, and its generated tokens as units."""
-        shift = len(self.text)
-        self.text += (g.text or "")[: units.spans[-1][1]] if units.spans else g.completion or ""
-        if units.spans is not None:
-            units = replace(units, spans=tuple(moved(span, shift) for span in units.spans))
+        """Append the text of a window as far as it is kept, and its generated tokens as units."""
+        if units.spans:  # the text ends at the last token that is kept
+            kept_text = (g.text or "")[: units.spans[-1][1]]
+            units = replace(units, spans=tuple(moved(span, len(self.text)) for span in units.spans))
+        else:
+            kept_text = g.completion or ""
+        self.text += kept_text
         self.units += units
 
     def diagnostics(self, windows: Sequence[Window]) -> dict[str, Measured]:

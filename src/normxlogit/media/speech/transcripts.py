@@ -32,7 +32,8 @@ from ...tasks.base import GenerateSettings
 from ...tasks.seq2seq import with_first_tokens
 from ..inputs.items import media_items
 from ..inputs.sounds import Sound, feature_extractor_of, is_sound, read_sound
-from ..tasks.signals import Signal, naming_input
+from ..tasks.encoded_signals import Signal
+from ..tasks.signals import naming_input
 from ..tasks.speech import Emitted, speech_task
 from .long_sounds import Window, joined, windows_of
 from .verification import with_speech_verification
@@ -94,18 +95,18 @@ def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: G
         result = _explain_frames(model, sound, options)
         windows = [Window(0.0, sound, result, len(result.generated))]
         return with_speech_verification(model, windows, result, options.verify)
-    chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)  # in seconds
-    parts = windows_of(sound, None if chunk is None else float(chunk))
+    chunk = getattr(feature_extractor_of(model.reader), "chunk_length", None)  # most seconds that the model reads
+    sounds = windows_of(sound, None if chunk is None else float(chunk))
     windows = []
-    for start, part in parts:
-        transcript = _explain_decoder(model, part, options, settings)
-        if transcript is not None:
-            windows.append(Window(start, part, transcript, kept=len(transcript.generated)))
+    for start, sound_of_window in sounds:
+        transcript = _explain_decoder(model, sound_of_window, options, settings)
+        if transcript is not None:  # a window of silence may have none
+            windows.append(Window(start, sound_of_window, transcript, kept=len(transcript.generated)))
     if not windows:
         raise InputError(f"{model.name} generates nothing of this sound")
     # The token that ends a transcript is left out between windows.
     windows[:-1] = [_without_end(model, window) for window in windows[:-1]]
-    result = windows[0].transcript if len(parts) == 1 else joined(sound, windows)
+    result = windows[0].transcript if len(sounds) == 1 else joined(sound, windows)
     return with_speech_verification(model, windows, result, options.verify)
 
 
@@ -134,7 +135,8 @@ def _explain_decoder(
     notes = (*sound.notes, *sampling_note(model, settings))
     decoder_prompt = with_first_tokens(model.tokenizer, replace(EMPTY, notes=notes, signal=signal), prompt_ids)
     sequence = replace(speech_task(model).appended(model, decoder_prompt, ids), signal=signal)
-    return explain_completions(model, [Completed(sequence, len(prompt_ids), 0)], [options])[0]
+    completed = Completed(sequence, prompt_tokens=len(prompt_ids), prompt_characters=0)
+    return explain_completions(model, [completed], [options])[0]
 
 
 @enough_memory("transcribe this sound")
@@ -145,8 +147,8 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
     method = options.method
     task = speech_task(model)
-    samples = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
-    (encoding,), _ = task.encode(model, [samples])
+    item = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
+    (encoding,), _ = task.encode(model, [item])
     forward = method.forward(model, model.batch([encoding], [0]))
     emitted = task.emitted(forward.logits[0].detach(), model)
     if not emitted:
@@ -169,7 +171,8 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
     sequence = _emitted_text(model, token_ids, notes, replace(encoding.signal, sound=sound))
     targets = _emitted_targets(predictions, sequence)
     fields: Fields = {"predictions": predictions, "generated": predictions, "targets": targets}
-    return scored_tokens(model, Completed(sequence, 1, 0), options, scores, **fields)
+    completed = Completed(sequence, prompt_tokens=1, prompt_characters=0)
+    return scored_tokens(model, completed, options, scores, **fields)
 
 
 def _emitted_targets(predictions: Sequence[Prediction], sequence: Encoding) -> tuple[Target, ...]:

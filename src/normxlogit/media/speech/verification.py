@@ -1,6 +1,6 @@
 """Verify transcripts: the loss of log-probability without the moments of the highest scores."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 
 import numpy as np
@@ -56,16 +56,15 @@ class _TranscriptAnswers:
     """
 
     def __init__(self, model: TaskModel, windows: Sequence[Window], first_moment: int) -> None:
-        measure_of = _frames_measure if speech_task(model).per_frame else _decoder_measure
+        self.model = model
         self.windows = windows
-        self.measures = [measure_of(model, window.transcript, window.kept) for window in windows]
         self.times = [window.transcript.audio[0].times.tolist() for window in windows]  # seconds of each one's moments
         # The first moment of each window among the units of the whole transcript, and one past the last.
         self.firsts: list[int] = np.cumsum([first_moment, *map(len, self.times)]).tolist()
         self._table: Outcomes[TextRemoval, float] = Outcomes(self._measured, VERIFYING)
 
     def __call__(self, removals: list[TextRemoval]) -> list[Answer]:
-        """Return the answers without some moments, the sum over the windows."""
+        """Return the answers without some moments of the whole sound, the sum over the windows."""
         removals_by_window = [self._by_window(removal.tokens) for removal in removals]
         self._table(chain.from_iterable(removals_by_window))  # measures all at once, and keeps them for the sums
         return [
@@ -80,42 +79,40 @@ class _TranscriptAnswers:
             for window, (first, end) in enumerate(pairwise(self.firsts))
         ]
 
-    def _measured(self, silenced: list[TextRemoval]) -> Iterator[tuple[TextRemoval, float]]:
-        """Measure the log-probability of the transcript of a window without some of its moments."""
-        for removal in silenced:
-            window = removal.text
-            times = [self.times[window][moment - self.firsts[window]] for moment in removal.tokens]
-            yield removal, self.measures[window](self.windows[window].sound.without(times))
+    def _measured(self, removals: list[TextRemoval]) -> Iterator[tuple[TextRemoval, float]]:
+        """Yield each removal from a window with the log-probability of the window's transcript after it."""
+        measure = _ctc_log_probability if speech_task(self.model).per_frame else _decoder_log_probability
+        for removal in removals:
+            index = removal.text
+            times = [self.times[index][moment - self.firsts[index]] for moment in removal.tokens]
+            window = self.windows[index]
+            yield removal, measure(self.model, window, window.sound.without(times))
 
 
-def _decoder_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:
-    """Return a function that measures the log-probability of the first `count` tokens that a decoder generated."""
-    start = g.prompt_tokens or 0
-    ids = torch.tensor([g.token_ids[: start + count]], device=model.device)  # (1, T)
-
-    @torch.inference_mode()
-    def measure(sound: Sound) -> float:
-        inputs = as_batch(speech_task(model).features(model, sound), model.device)
-        logits = private_clone(model.unmodified)(**inputs, decoder_input_ids=ids[:, :-1]).logits  # (1, T - 1, V)
-        log_probabilities = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
-        return float(log_probabilities.gather(1, ids[0, start:, None]).sum())
-
-    return measure
+@torch.inference_mode()
+def _decoder_log_probability(model: TaskModel, window: Window, sound: Sound) -> float:
+    """Return the log-probability of the transcript of a window, given another sound, by an encoder-decoder model."""
+    start = window.transcript.prompt_tokens or 0
+    ids = torch.tensor([window.transcript.token_ids[: start + window.kept]], device=model.device)  # (1, T)
+    inputs = as_batch(speech_task(model).features(model, sound), model.device)
+    logits = private_clone(model.unmodified)(**inputs, decoder_input_ids=ids[:, :-1]).logits  # (1, T - 1, V)
+    log_probabilities = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
+    return float(log_probabilities.gather(1, ids[0, start:, None]).sum())
 
 
-def _frames_measure(model: TaskModel, g: Attribution, count: int) -> Callable[[Sound], float]:
-    """Return a function that measures the CTC log-probability of the first `count` tokens (Graves et al., 2006)."""
-    task = speech_task(model)
-    emitted = torch.tensor([g.token_ids[g.prompt_tokens or 0 :][:count]])  # (1, G)
-
-    @torch.inference_mode()
-    def measure(sound: Sound) -> float:
-        inputs = as_batch(task.features(model, sound), model.device)
-        log_probabilities = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
-        lengths = torch.tensor([log_probabilities.shape[1]]), torch.tensor([emitted.shape[1]])
-        loss: Tensor = functional.ctc_loss(
-            log_probabilities.transpose(0, 1), emitted, *lengths, blank=task.blank_id(model), reduction="sum"
-        )
-        return -float(loss)
-
-    return measure
+@torch.inference_mode()
+def _ctc_log_probability(model: TaskModel, window: Window, sound: Sound) -> float:
+    """Return the log-probability of the transcript of a window, given another sound, by CTC (Graves et al., 2006)."""
+    start = window.transcript.prompt_tokens or 0
+    emitted = torch.tensor([window.transcript.token_ids[start : start + window.kept]])  # (1, G)
+    inputs = as_batch(speech_task(model).features(model, sound), model.device)
+    log_probabilities = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
+    loss: Tensor = functional.ctc_loss(
+        log_probabilities.transpose(0, 1),
+        emitted,
+        input_lengths=torch.tensor([log_probabilities.shape[1]]),
+        target_lengths=torch.tensor([emitted.shape[1]]),
+        blank=speech_task(model).blank_id(model),
+        reduction="sum",
+    )
+    return -float(loss)

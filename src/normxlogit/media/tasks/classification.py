@@ -1,7 +1,7 @@
 """Classification of pictures, with scores of patches as a grid, and of sounds, with scores of frames on a time axis."""
 
-from collections.abc import Sequence
-from functools import lru_cache
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -14,11 +14,13 @@ from ...results.storage.schema import Fields, Float64Array, FloatArray
 from ...results.units.media import Medium
 from ..extension import AUDIO_CLASSIFICATION, IMAGE_CLASSIFICATION
 from ..inputs.items import as_array
-from ..inputs.picture_places import KEPT_SIZES, Size, cell_boxes, equal_cells, sources_of
+from ..inputs.picture_grids import Size, equal_cells
+from ..inputs.picture_places import KEPT_SIZES, cell_boxes, sources_of
 from ..inputs.pictures import Picture, converted, is_picture, opened_picture
 from ..inputs.sounds import feature_extractor_of, is_sound, read_sound, sampling_rate_of
 from ..units import PictureScores, SoundScores
-from .signals import SPECTRUM_STEP, PatchGrid, Prepared, Signal, SignalTask, Times, config_of_signal
+from .encoded_signals import SPECTRUM_STEP, PatchGrid, Signal, Times
+from .signals import Prepared, SignalTask, config_of_signal
 
 EXAMPLE_HERTZ = 440
 """The frequency of the example input."""
@@ -42,9 +44,10 @@ class ImageClassification(SignalTask):
     reader_name = "image processor"
     is_item = staticmethod(is_picture)
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self._boxes = lru_cache(KEPT_SIZES)(self._measured_boxes)
+    @cached_property
+    def _boxes(self) -> Callable[..., FloatArray]:
+        """The function `_measured_boxes`, whose results are kept for pictures of the same size."""
+        return lru_cache(KEPT_SIZES)(self._measured_boxes)
 
     def example_input(self, model: TaskModel) -> Any:
         """Return a picture with a gradient from dark to light."""
@@ -66,7 +69,8 @@ class ImageClassification(SignalTask):
         """Refuse an array of floats that are not levels from 0 to 255, if the processor divides levels by 255."""
         if not getattr(self.processor, "do_rescale", False) or picture.dtype.kind != "f":
             return
-        lowest, highest = float(picture.min()), float(picture.max())
+        lowest = float(picture.min())
+        highest = float(picture.max())
         if lowest < 0 or 0 < highest <= 1:
             raise InputError(
                 f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
@@ -82,7 +86,7 @@ class ImageClassification(SignalTask):
         rows, columns, tokens_before = signal.grid
         if not rows:
             return None
-        if "width" in fields:
+        if "width" in fields:  # the picture itself was given
             boxes = self._boxes(model, (fields["width"], fields["height"]), rows, columns)
         else:
             _, height, width = signal.shapes[0]
@@ -138,11 +142,11 @@ class AudioClassification(ReadsSounds, SignalTask):
         sound = read_sound(item, self.rate, place)
         extractor = feature_extractor_of(self.processor)
         chunk: int | None = getattr(extractor, "chunk_length", None)  # seconds, to which each sound is padded or cut
-        frames = getattr(extractor, "max_length", None)  # of a spectrum
-        limit = frames * SPECTRUM_STEP if isinstance(frames, int) else None
-        seconds = sound.seconds
+        frames = getattr(extractor, "max_length", None)  # most frames of a spectrum
+        limit = frames * SPECTRUM_STEP if isinstance(frames, int) else None  # most seconds of a sound
+        read_seconds = sound.seconds
         if chunk:
-            limit = seconds = float(chunk)
+            limit = read_seconds = float(chunk)
         notes = sound.notes
         if limit is not None and sound.seconds is not None and sound.seconds > limit + SPECTRUM_STEP:
             notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")
@@ -151,7 +155,7 @@ class AudioClassification(ReadsSounds, SignalTask):
             sound.samples,
             fields={"name": sound.name, **details},
             options={"sampling_rate": self.rate},
-            seconds=None if self.rate is None else seconds,
+            read_seconds=None if self.rate is None else read_seconds,
             notes=notes,
         )
 
@@ -166,23 +170,22 @@ class AudioClassification(ReadsSounds, SignalTask):
         return SoundScores(first=int(timed[0]), places=moments, **{"seconds": float(moments.max()), **fields})
 
     def _times(
-        self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
+        self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, read_seconds: float | None
     ) -> Times:
         """Return where each frame or patch begins and ends, in seconds; () if that is not known."""
-        rows, columns, tokens_before = grid
-        if rows:
-            return _times_of_patches(model.config, columns, count, tokens_before)
+        if grid.rows:
+            return _times_of_patches(model.config, grid, count)
         waveform = inputs.get("input_values")
-        step = 0.0
+        step = 0.0  # seconds from one frame to the next; 0 if the model does not say it
         if waveform is not None and self.rate is not None:
-            seconds = len(waveform) / self.rate if seconds is None else seconds
+            if read_seconds is None:
+                read_seconds = len(waveform) / self.rate
             samples_of_frame = getattr(model.config, "inputs_to_logits_ratio", 0)
             step = samples_of_frame / self.rate
-        if seconds is None:
+        if read_seconds is None:
             return ()
-        if not step:  # the model does not say how long a frame is: they divide what it reads
-            step = seconds / count
-        return tuple((index * step, min(seconds, (index + 1) * step)) for index in range(count))
+        step = step or read_seconds / count  # frames of equal length, which divide what is read
+        return tuple((index * step, min(read_seconds, (index + 1) * step)) for index in range(count))
 
 
 def _in_channels(model: TaskModel, picture: Any) -> Any:
@@ -194,16 +197,15 @@ def _in_channels(model: TaskModel, picture: Any) -> Any:
     return converted(picture, MODES[channels]) if channels in MODES else picture
 
 
-def _times_of_patches(config: Any, columns: int, count: int, tokens_before: int) -> Times:
+def _times_of_patches(config: Any, grid: PatchGrid, count: int) -> Times:
     """Return where each token of a spectrogram that is cut into patches begins and ends, in seconds.
 
     Args:
         config: The model's configuration, whose sizes are frames of the spectrogram.
-        columns: How many patches there are along the time, for each band of frequencies.
+        grid: A row for each band of frequencies, columns along the time; tokens before them have no duration.
         count: The number of tokens, T.
-        tokens_before: How many of them stand before the patches; they have no duration.
     """
     step = SPECTRUM_STEP * config.time_stride
     width = SPECTRUM_STEP * config.patch_size
-    starts = [(index % columns) * step for index in range(count - tokens_before)]
-    return (*[(0.0, 0.0)] * tokens_before, *((start, start + width) for start in starts))
+    starts = [(patch % grid.columns) * step for patch in range(count - grid.tokens_before)]
+    return (*[(0.0, 0.0)] * grid.tokens_before, *((start, start + width) for start in starts))

@@ -1,14 +1,11 @@
 """Classification of pictures and sounds, with patches and frames as tokens."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from itertools import chain
-from operator import itemgetter
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -18,10 +15,9 @@ from ...copies.module_io import Inputs, TensorInputs, as_batch, tensor_of
 from ...copies.pool import Pool, private_clone
 from ...copies.run import Site, run
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
-from ...inputs.encoded_media import EncodedMedium, EncodedSignal
 from ...inputs.encoding import Encoding
-from ...inputs.texts import collected, named_columns
-from ...model.model_copy import named_errors
+from ...inputs.texts import collected
+from ...model.model_errors import named_errors
 from ...model.task_model import TaskModel
 from ...parts.headpiece import Head, Parts
 from ...parts.layer_outputs import LayerOutput
@@ -32,9 +28,8 @@ from ...tasks.base import loaded
 from ...tasks.classification import Classification
 from ...tasks.signals import ReadsSignals
 from ..inputs.items import media_items
-from ..inputs.picture_places import equal_cells
-from ..inputs.pictures import filled_by_surroundings
-from ..inputs.sounds import Sound, moments
+from .encoded_signals import NO_GRID, PatchGrid, Signal, Times, signal_of
+from .processor_outputs import given_outputs, processed_inputs
 
 MASK_INPUT = "signal_mask"
 """The name of a feature extractor's mask in a batch; `_call_without_tokens` passes it on as `attention_mask`."""
@@ -43,107 +38,14 @@ MAX_REPEATS = 16
 """Most tokens before the patches that a head may leave out: the class token and the registers."""
 
 
-class PatchGrid(NamedTuple):
-    """How the tokens of a signal form rows and columns of patches; without rows they form no grid."""
-
-    rows: int = 0
-    columns: int = 1
-    tokens_before: int = 0  # such as the class token and registers
-
-
-NO_GRID = PatchGrid()
-
-Times = tuple[tuple[float, float], ...]
-"""Where each token of a sound begins and ends, in seconds."""
-
-SPECTRUM_STEP = 0.01
-"""Seconds of a frame of a spectrogram, as feature extractors compute them."""
-
-
 class Prepared(NamedTuple):
     """A picture or a sound, ready for the processor."""
 
     value: Any  # what the processor is given
     fields: Fields  # of the medium in results, such as its name
     options: Fields  # of the processor's call
-    seconds: float | None = None  # how much of a sound the model reads; None if that is not known, and for pictures
+    read_seconds: float | None = None  # of a sound what the model reads, with padding; None if not known, or a picture
     notes: Strings = ()
-
-
-@dataclass(frozen=True)
-class Signal(EncodedSignal):
-    """A picture or a sound as the model reads it.
-
-    Attributes:
-        times: Start and end of each token in seconds; () for pictures.
-        sound: The sound that the words of a transcript rest on; None for what is classified or compared.
-        scored: What is classified or compared, with the places of its tokens; None for others.
-        padding: How many of the encoder's last states of a sound the decoder does not look at.
-    """
-
-    grid: PatchGrid
-    times: Times = ()
-    sound: Sound | None = None
-    scored: Medium | None = None
-    padding: int = 0
-
-    def medium(self, parts: int) -> EncodedMedium | None:
-        """Return the sound that an encoder reads in so many frames; None of what is classified or compared."""
-        if self.sound is None:
-            return None
-        end = self.times[-1][1] if self.times else 0.0
-        end = end or self.sound.seconds or float(parts)  # if no rate is known, a frame counts as a second
-        extent, details = self.sound.size_and_details(end)
-        return EncodedMedium(
-            kind="sound",
-            name=self.sound.name,
-            tokens=(),
-            by_token=None,
-            by_part=moments(self.sound, parts, end),
-            extent=extent,
-            details=details,
-        )
-
-    def without(self, tokens: Sequence[int]) -> "Signal":
-        """Return a sound without some moments; patches of a picture get the mean colour of what surrounds them."""
-        if self.times:
-            return self._silenced(tokens)
-        rows, columns, tokens_before = self.grid
-        name, pixels = next((name, value) for name, value in self.inputs.items() if value.ndim == 3)  # (C, H, W)
-        _, height, width = pixels.shape
-        cells = equal_cells((rows, columns), (width, height)).reshape(-1, 4)  # (patches, 4)
-        boxes = cells[[token - tokens_before for token in tokens]].tolist()
-        filled = filled_by_surroundings(np.moveaxis(pixels.float().numpy(), 0, -1), boxes)  # (H, W, C)
-        changed = torch.from_numpy(np.moveaxis(filled, -1, 0).copy()).to(pixels.dtype)  # (C, H, W)
-        return replace(self, inputs={**self.inputs, name: changed})
-
-    def _silenced(self, tokens: Sequence[int]) -> "Signal":
-        """Return a sound with some moments silenced: samples are zero, spectra at the minimum of the sound."""
-        name, values = next((name, value) for name, value in self.inputs.items() if value.is_floating_point())
-        silenced = values.clone()  # (time,) of samples, (time, bins) or (bins, time) of a spectrum
-        is_spectrum = values.ndim > 1
-        time_axis = 0
-        seconds = max(end for _, end in self.times)
-        if is_spectrum and self.grid.rows:  # (time, bins), cut into patches that need not reach its end
-            seconds = values.shape[0] * SPECTRUM_STEP
-        elif is_spectrum and values.shape[1] > values.shape[0]:  # (bins, time)
-            time_axis = 1
-        length = values.shape[time_axis]
-        silence = float(values.min()) if is_spectrum else 0.0
-        for token in tokens:
-            start, end = self.times[token]
-            first, last = round(start / seconds * length), round(end / seconds * length)
-            silenced.narrow(time_axis, first, max(0, min(last, length) - first)).fill_(silence)
-        return replace(self, inputs={**self.inputs, name: silenced})
-
-
-def signal_of(encoding: Encoding) -> Signal | None:
-    """Return the picture or sound of an encoding; None for texts.
-
-    Args:
-        encoding: The encoding.
-    """
-    return encoding.signal if isinstance(encoding.signal, Signal) else None
 
 
 @contextmanager
@@ -170,9 +72,9 @@ class SignalTask(ReadsSignals, Classification):
 
     def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
         super().__init__(model, self.processor_of(tokenizer), labels)
-        # By the shapes of the inputs: an encoding without its signal, and the grid of its tokens.
+        # What depends on the shapes of the inputs alone: an encoding without its signal, and the grid of its tokens.
         self._templates: dict[tuple[Indices, ...], tuple[Encoding, PatchGrid]] = {}
-        self._patches: LayerOutput | None = None  # the patch embedding of a model without a state for each patch
+        self._patch_embedding: LayerOutput | None = None  # of a model without a hidden state for each patch
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
@@ -195,7 +97,7 @@ class SignalTask(ReadsSignals, Classification):
         return next((part for part in parts if part is not None), reader)
 
     def adapt(self, module: nn.Module) -> bool:
-        """Make a copy callable with token ids, which it ignores."""
+        """Make a copy callable with token ids, which it ignores; that cannot change its answer."""
         override_forward(module, _call_without_tokens)
         return False
 
@@ -206,13 +108,13 @@ class SignalTask(ReadsSignals, Classification):
         class token would then pool nothing, so the token is repeated until the head returns a finite value. A model
         without a hidden state for each patch has no headpiece: only its patch embedding is returned.
         """
-        if self._patches is not None:
+        if self._patch_embedding is not None:
             error = (
                 f"{model.class_name} keeps no state for each patch or frame from its first layer to its "
                 "last, which its head could read"
             )
-            return Parts(head_error=error, embedding_output=self._patches, unverified=parts.unverified)
-        width = getattr(config_of_signal(model), "hidden_size", None)
+            return Parts(head_error=error, embedding_output=self._patch_embedding, unverified=parts.unverified)
+        width = getattr(config_of_signal(model), "hidden_size", None)  # H
         if width is None or parts.headpiece is None:
             return parts
         head = Head(pool, parts.headpiece)
@@ -240,11 +142,11 @@ class SignalTask(ReadsSignals, Classification):
         inputs = collected(inputs)
         if isinstance(inputs, list) and inputs and all(isinstance(item, Encoding) for item in inputs):
             return inputs, False
-        if (processed := _processed(inputs, model)) is not None:
-            signals, single = processed
+        if (outputs := given_outputs(inputs, model)) is not None:
+            inputs_of_each, single = outputs
             encodings = [
-                self._encoding_of(model, signal, None, {"name": f"{self.result_kind} {number}"})
-                for number, signal in enumerate(signals, 1)
+                self._encoding_of(model, signal_inputs, None, {"name": f"{self.result_kind} {number}"})
+                for number, signal_inputs in enumerate(inputs_of_each, 1)
             ]
             return encodings, single
         items, single = media_items(inputs, self.is_item, self.result_kind)
@@ -278,7 +180,7 @@ class SignalTask(ReadsSignals, Classification):
 
         Args:
             model: The model.
-            signal: It, as the model reads it.
+            signal: The picture or sound as the model reads it.
             fields: The fields of the result that are known before, such as its name.
         """
         raise NotImplementedError
@@ -287,10 +189,10 @@ class SignalTask(ReadsSignals, Classification):
         """Return the encoding of a picture or a sound."""
         prepared = self._prepare_item(model, item, place)
         inputs = processed_inputs(model, self.processor, prepared.value, MASK_INPUT, **prepared.options)
-        return replace(self._encoding_of(model, inputs, prepared.seconds, prepared.fields), notes=prepared.notes)
+        return replace(self._encoding_of(model, inputs, prepared.read_seconds, prepared.fields), notes=prepared.notes)
 
     def _times(
-        self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, seconds: float | None
+        self, model: TaskModel, inputs: TensorInputs, grid: PatchGrid, count: int, read_seconds: float | None
     ) -> Times:
         """Return where each token of a sound begins and ends, in seconds; () if that is not known, or of a picture.
 
@@ -299,52 +201,59 @@ class SignalTask(ReadsSignals, Classification):
             inputs: What it reads, without the batch axis.
             grid: Rows and columns of patches, and the tokens before them.
             count: The number of tokens, T.
-            seconds: How long what it reads lasts, which may be longer than the sound; None if that is not known.
+            read_seconds: How long what it reads lasts: a sound may be padded, or cut; None if that is not known.
         """
         return ()
 
-    def _encoding_of(self, model: TaskModel, inputs: TensorInputs, seconds: float | None, fields: Fields) -> Encoding:
-        """Return the encoding of one signal, with names for its patches or frames.
+    def _encoding_of(
+        self, model: TaskModel, inputs: TensorInputs, read_seconds: float | None, fields: Fields
+    ) -> Encoding:
+        """Return the encoding of one picture or sound, with names for its patches or frames.
 
-        Names and special tokens depend on the shapes of the inputs alone, and are kept for the next signals.
+        Names and special tokens depend on the shapes of the inputs alone, and are kept for the next ones.
+
+        Args:
+            model: The model.
+            inputs: What it reads, without the batch axis.
+            read_seconds: As of `_times`.
+            fields: The fields of the result that are known before, such as its name.
         """
         shapes = tuple(tuple(value.shape) for value in inputs.values())
         if shapes not in self._templates:
             count, grid = self._count_and_grid(model, inputs)
             self._templates[shapes] = _template(count, grid), grid
         template, grid = self._templates[shapes]
-        signal = Signal(shapes, inputs, grid, self._times(model, inputs, grid, len(template), seconds))
+        times = self._times(model, inputs, grid, len(template), read_seconds)
+        signal = Signal(shapes, inputs, grid=grid, times=times)
         return replace(template, signal=replace(signal, scored=self._scored(model, signal, fields)))
 
     def _count_and_grid(self, model: TaskModel, inputs: TensorInputs) -> tuple[int, PatchGrid]:
-        """Return T, the number of tokens of a signal in the model, and their grid.
+        """Return T, the number of tokens of a picture or sound in the model, and their grid.
 
-        Models of transformers with convolutions over a waveform have a method that computes T; any other is run once
-        for each shape. The tokens are the hidden states of the trunk. If it has no hidden state for each patch, as
-        where a layer merges neighbours, they are the patch embeddings.
+        The tokens are the hidden states of the trunk. If it has no hidden state for each patch, as where a layer merges
+        neighbours, they are the patch embeddings.
         """
-        waveform = inputs.get("input_values")
-        count_states = getattr(model.module, "_get_feat_extract_output_lengths", None)
-        if count_states is not None and waveform is not None and waveform.ndim == 1:
-            length = int(count_states(torch.tensor(len(waveform))))
-            return length, _patch_grid(model, inputs, length)
+        count = _frames_of_waveform(model.module, inputs)
+        if count is not None:
+            return count, _patch_grid(model, inputs, count)
         batch = as_batch(inputs, model.device)
         module = private_clone(model.module)
-        if self._patches is None:
-            with torch.inference_mode(), named_errors(f"{type(module).__name__} cannot read it"):
-                states = module(**batch, output_hidden_states=True).get("hidden_states")
-            if states and states[-1].ndim == 3 and states[0].shape[:2] == states[-1].shape[:2]:  # (1, T, H)
-                length = states[-1].shape[1]
-                return length, _patch_grid(model, inputs, length)
-            self._patches = embedding_of_signal(module, batch, model.module.main_input_name)
-        shape = _positions_shape(module, batch, self._patches)  # (T,) or (h, w)
+        if self._patch_embedding is None:
+            count = _count_of_states(module, batch)
+            if count is not None:
+                return count, _patch_grid(model, inputs, count)
+            self._patch_embedding = embedding_of_signal(module, batch, model.module.main_input_name)
+        shape = _positions_shape(module, batch, self._patch_embedding)  # (T,) or (h, w)
         if len(shape) == 1:
             return shape[0], _patch_grid(model, inputs, shape[0])
         return math.prod(shape), PatchGrid(rows=shape[0], columns=math.prod(shape[1:]))
 
 
 def _template(count: int, grid: PatchGrid) -> Encoding:
-    """Return the encoding of any signal of `count` tokens: names by row and column, or by number, of its patches."""
+    """Return the encoding of any picture or sound of `count` tokens, without its signal.
+
+    Patches are named by row and column, others by number; tokens before them are special.
+    """
     first = grid.tokens_before
     numbers = range(count - first)
     names = [f"{number // grid.columns},{number % grid.columns}" if grid.rows else str(number) for number in numbers]
@@ -359,37 +268,6 @@ def _template(count: int, grid: PatchGrid) -> Encoding:
     )
 
 
-def processed_inputs(model: TaskModel, processor: Any, value: Any, mask_name: str, **options: Any) -> dict[str, Tensor]:
-    """Return what a processor makes of a picture or a sound, without the batch axis.
-
-    Args:
-        model: The model.
-        processor: Its image processor or feature extractor.
-        value: The picture or the samples.
-        mask_name: The name that the mask of a sound's frames gets, (F,), if some are padding.
-        **options: Further arguments of the processor.
-
-    Returns:
-        The main input of the model, such as pixels (C, H, W), and last the mask if some frames are padding.
-
-    Raises:
-        InputError: If the processor cannot read it, or makes no input of this model.
-        UnsupportedModelError: If the model reads more than this input.
-    """
-    with named_errors("the model's processor cannot read it"):
-        processed = processor(value, return_tensors="pt", **options)
-    name = model.module.main_input_name
-    if name not in processed:
-        raise InputError(f"the processor gives no {name}; pass the model's image processor or feature extractor")
-    if "spatial_shapes" in processed:  # NaFlex, pictures of any size as a row of patches, as in SigLIP 2
-        raise UnsupportedModelError(f"the model reads patches with their places, and not {name} alone")
-    inputs = {name: processed[name][0].to(model.module.dtype)}
-    mask = processed.get("attention_mask")
-    if mask is not None and not mask.all():  # a sound without others beside it may be padded, too
-        inputs[mask_name] = mask[0]
-    return inputs
-
-
 def config_of_signal(model: TaskModel) -> Any:
     """Return the configuration of how a model reads pictures or sounds: that of its vision tower, or all of it.
 
@@ -397,6 +275,50 @@ def config_of_signal(model: TaskModel) -> Any:
         model: A model of pictures or sounds.
     """
     return getattr(model.config, "vision_config", model.config)
+
+
+def _call_without_tokens(
+    original: Forward,
+    *,
+    input_ids: Any = None,
+    attention_mask: Any = None,
+    signal_mask: Any = None,
+    **inputs: Any,
+) -> Any:
+    """Call a model of signals with token ids and their mask too, which are ignored.
+
+    Its main input is None where it is not given: the headpiece is called without it, and `forward` may require it.
+    """
+    del input_ids, attention_mask
+    if signal_mask is not None:
+        inputs["attention_mask"] = signal_mask
+    return original(**{str(original.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]
+
+
+def _frames_of_waveform(module: Any, inputs: TensorInputs) -> int | None:
+    """Return the number of hidden states for a waveform, by the method that models of transformers have for it.
+
+    It is None for other models, and for inputs that are no waveform.
+    """
+    waveform = inputs.get("input_values")
+    count_states = getattr(module, "_get_feat_extract_output_lengths", None)
+    if count_states is None or waveform is None or waveform.ndim != 1:
+        return None
+    return int(count_states(torch.tensor(len(waveform))))
+
+
+def _count_of_states(module: nn.Module, batch: Inputs) -> int | None:
+    """Return the number of hidden states of a trunk, T, from a pass; None if its layers change the number.
+
+    Args:
+        module: A copy of the model.
+        batch: The inputs of one picture or sound.
+    """
+    with torch.inference_mode(), named_errors(f"{type(module).__name__} cannot read it"):
+        states = module(**batch, output_hidden_states=True).get("hidden_states")
+    if not states or states[-1].ndim != 3 or states[0].shape[:2] != states[-1].shape[:2]:  # (1, T, H)
+        return None
+    return int(states[-1].shape[1])
 
 
 def _positions_shape(model: nn.Module, inputs: Inputs, patches: LayerOutput) -> list[int]:
@@ -416,94 +338,19 @@ def _positions_shape(model: nn.Module, inputs: Inputs, patches: LayerOutput) -> 
     return [state.shape[axis] for axis in patches.axes[1:-1]]
 
 
-def _processed(inputs: Any, model: TaskModel) -> tuple[list[dict[str, Tensor]], bool] | None:
-    """Return the signals in the output of a processor; None if the inputs are not that.
-
-    Frames that its attention mask hides, such as padding, are cut off.
-
-    Args:
-        inputs: The output, with or without the batch axis; or rows of it, as in a data set.
-        model: The model.
-
-    Returns:
-        The main input of the model for each signal, and whether there is a single one.
-    """
-    name = model.module.main_input_name
-    if _are_rows(inputs, name):
-        processed_rows = filter(None, (_processed(row, model) for row in inputs))
-        return list(chain.from_iterable(map(itemgetter(0), processed_rows))), False
-    columns = named_columns(inputs)
-    if columns is None or name not in columns:
-        return None
-    values = columns[name]
-    masks = columns.get("attention_mask")
-    single = _is_single(values, name, model)
-    if single:
-        values, masks = [values], [masks]
-    elif masks is None:
-        masks = [None] * len(values)
-    rows = (_visible_frames(_as_tensor(row), mask) for row, mask in zip(values, masks, strict=False))
-    return [{name: row.to(model.module.dtype)} for row in rows], single
-
-
-def _are_rows(inputs: Any, name: str) -> bool:
-    """Return whether inputs are rows of a processor's output, each a mapping with an input of this name."""
-    if not isinstance(inputs, list | tuple) or not inputs:
-        return False
-    return all(isinstance(row, Mapping) and name in row for row in inputs)
-
-
-def _is_single(values: Any, name: str, model: TaskModel) -> bool:
-    """Return whether the values of an input are those of one signal, without a batch axis."""
-    waveform_axes = 2 if hasattr(model.config, "num_mel_bins") else 1  # some call a spectrum input_values, too
-    axes_of_one = {"pixel_values": 3, "input_features": 2}.get(name, waveform_axes)
-    first_row = next(iter(values), np.zeros([1] * axes_of_one))  # an empty batch is a batch
-    return bool(np.ndim(first_row) < axes_of_one)
-
-
-def _visible_frames(row: Tensor, mask: Any) -> Tensor:
-    """Return a row of frames without those that its mask hides; all if its mask is not of frames, (F,)."""
-    if mask is None:
-        return row
-    is_visible = _as_tensor(mask).bool()
-    return row[is_visible] if len(is_visible) == len(row) and not is_visible.all() else row
-
-
-def _as_tensor(values: Any) -> Tensor:
-    """Return a row of a processor's output as a tensor."""
-    return values if isinstance(values, Tensor) else torch.as_tensor(np.asarray(values))
-
-
 def _patch_grid(model: TaskModel, inputs: TensorInputs, count: int) -> PatchGrid:
-    """Return the grid of the patches of a signal of `count` tokens, by the patch size in the model's config."""
+    """Return the grid of the patches of a picture or sound of `count` tokens, by the sizes in the model's config."""
     config: Any = config_of_signal(model)
-    patch: Any = getattr(config, "patch_size", None)
+    patch: Any = getattr(config, "patch_size", None)  # one number, or height and width
     values: Tensor = next(iter(inputs.values()))
     if hasattr(config, "frequency_stride") and values.ndim == 2:  # a spectrogram of (time, mel bins)
-        height = (values.shape[1] - patch) // config.frequency_stride + 1
-        width = (values.shape[0] - patch) // config.time_stride + 1
-    elif patch is not None and values.ndim == 3:
+        rows = (values.shape[1] - patch) // config.frequency_stride + 1
+        columns = (values.shape[0] - patch) // config.time_stride + 1
+    elif patch is not None and values.ndim == 3:  # a picture of (C, H, W)
         patch_height, patch_width = (patch, patch) if isinstance(patch, int) else patch
-        height, width = values.shape[1] // patch_height, values.shape[2] // patch_width
+        rows = values.shape[1] // patch_height
+        columns = values.shape[2] // patch_width
     else:
         return NO_GRID
-    tokens_before = count - height * width
-    return PatchGrid(height, width, tokens_before) if tokens_before >= 0 else NO_GRID
-
-
-def _call_without_tokens(
-    original: Forward,
-    *,
-    input_ids: Any = None,
-    attention_mask: Any = None,
-    signal_mask: Any = None,
-    **inputs: Any,
-) -> Any:
-    """Call a model of signals with token ids and their mask too, which are ignored.
-
-    Its main input is None where it is not given: the headpiece is called without it, and `forward` may require it.
-    """
-    del input_ids, attention_mask
-    if signal_mask is not None:
-        inputs["attention_mask"] = signal_mask
-    return original(**{str(original.__self__.main_input_name): None} | inputs)  # type: ignore[attr-defined]
+    tokens_before = count - rows * columns
+    return PatchGrid(rows, columns, tokens_before) if tokens_before >= 0 else NO_GRID

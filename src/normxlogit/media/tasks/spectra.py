@@ -12,7 +12,7 @@ from ...copies.module_io import Inputs
 from ...errors import UnsupportedModelError
 from ...inputs.encoded_media import ScoreSpread
 from ...parts.signal_entry import SignalEntry
-from ...results.storage.schema import Indices, Strings
+from ...results.storage.schema import Strings
 from ..inputs.sounds import Sound, moments
 
 OF_TEXT = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "labels")
@@ -77,7 +77,7 @@ class Spectrum:
         time_axis = next((axis for axis in part_axes if entry.input_shape[axis] == self.frames), None)
         if time_axis is None:
             return None
-        steps = entry.output_shape[time_axis]  # of time, in a row
+        steps = entry.output_shape[time_axis]  # how many steps of time the first layer makes of a row
         parts_shape = (self.rows, *(entry.output_shape[axis] for axis in part_axes))
         row, *indices = np.indices(parts_shape)  # each part's row, and its index along each other axis
         step_of_part = (row * steps + indices[part_axes.index(time_axis)]).ravel()  # (N,), over all rows
@@ -110,10 +110,11 @@ def spectrum_of(process: Callable[[Any], Inputs], sound: Sound, reader: Any, tok
     name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())
     has_frames_first = values.shape[2] == getattr(reader, "feature_size", None)  # (rows, frames, frequencies)
     time_axis = 1 if has_frames_first else 2
-    rows, frames = values.shape[0], values.shape[time_axis]
+    rows = values.shape[0]
+    frames = values.shape[time_axis]
     whole = _counts(processed, name, time_axis, token)
     half = _counts(process(sound.samples[: math.ceil(length / 2)]), name, time_axis, token)
-    _check_frame_count(reader, length, rows, frames, visible=whole.frames[0])
+    _check_frame_count(reader, length, rows, frames, visible=whole.visible_frames)
     return Spectrum(
         name=name,
         rows=rows,
@@ -152,14 +153,16 @@ class _Counts(NamedTuple):
     """How many placeholder tokens and how many frames a sound has."""
 
     tokens: int
-    frames: Indices  # those that are not masked, if the processor returns a mask, and then all
+    visible_frames: int  # those that are not masked; all if the processor returns no mask
+    all_frames: int
 
 
 def _frames_of_tokens(whole: _Counts, half: _Counts) -> int | None:
     """Return the number of frames that tokens belong to: the one that halves as theirs does; None if neither does."""
-    for count, count_of_half in zip(whole.frames, half.frames, strict=True):
-        if abs(whole.tokens * count_of_half / count - half.tokens) <= MAX_ROUNDING:
-            return count
+    visible = (whole.visible_frames, half.visible_frames)
+    for frames, frames_of_half in (visible, (whole.all_frames, half.all_frames)):
+        if abs(whole.tokens * frames_of_half / frames - half.tokens) <= MAX_ROUNDING:
+            return frames
     return None
 
 
@@ -172,9 +175,12 @@ def _counts(processed: Inputs, name: str, time_axis: int, token: int | None) -> 
         time_axis: Its axis of frames.
         token: The placeholder token.
     """
-    shape = (processed[name].shape[0], processed[name].shape[time_axis])  # of a mask: rows and frames
+    mask_shape = (processed[name].shape[0], processed[name].shape[time_axis])  # rows and frames
     tensors = [value for key, value in processed.items() if key not in OF_TEXT and isinstance(value, Tensor)]
-    masks = [value for value in tensors if value.shape == shape and bool(((value == 0) | (value == 1)).all())]
-    kept_frames = [max(int(mask.sum()), 1) for mask in masks[:1]]
-    tokens = int((np.asarray(processed["input_ids"]) == token).sum())
-    return _Counts(tokens, (*kept_frames, shape[0] * shape[1]))
+    masks = [value for value in tensors if value.shape == mask_shape and bool(((value == 0) | (value == 1)).all())]
+    all_frames = math.prod(mask_shape)
+    return _Counts(
+        tokens=int((np.asarray(processed["input_ids"]) == token).sum()),
+        visible_frames=max(int(masks[0].sum()), 1) if masks else all_frames,
+        all_frames=all_frames,
+    )

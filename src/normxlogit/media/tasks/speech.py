@@ -22,7 +22,8 @@ from ...tasks.task_outputs import AtToken, Outputs
 from ..extension import FRAMES, SPEECH
 from ..inputs.sounds import Sound, feature_extractor_of
 from .classification import AudioClassification, ReadsSounds
-from .signals import NO_GRID, Signal, processed_inputs, signal_of
+from .encoded_signals import NO_GRID, Signal, signal_of
+from .processor_outputs import processed_inputs
 
 MASK = "attention_mask"
 """What processors and encoders call the mask of a sound's frames."""
@@ -62,7 +63,7 @@ class SpeechTask(Generates, ReadsSounds, Task):
             raise InputError("contrast= of a transcript is a token's index, or goes with target=")
         return explain_speech(model, inputs, options, settings)
 
-    def features(self, model: TaskModel, sound: Sound) -> dict[str, Tensor]:
+    def features(self, model: TaskModel, sound: Sound) -> TensorInputs:
         """Return the features of a sound, without the batch axis, and last their mask (F,) if some are padding.
 
         Args:
@@ -102,15 +103,15 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         padding = 0 if states_mask is None else count - int(states_mask.sum())
         # Whisper's extractor fills every sound up to a chunk of 30 seconds.
         chunk = getattr(feature_extractor_of(self.processor), "chunk_length", None)
-        seconds = float(chunk) if chunk else sound.seconds
+        seconds = float(chunk) if chunk else sound.seconds  # of all states; None if no rate is known
         if seconds is not None and masks:  # the features reach beyond the sound, by the frames that are padding
             seconds *= masks[MASK].numel() / int(masks[MASK].sum())
         step = 0.0 if seconds is None else seconds / count
         times = tuple((index * step, (index + 1) * step) for index in range(count))
         shapes = tuple(tuple(value.shape) for value in inputs.values())
-        return Signal(shapes, inputs, NO_GRID, times, sound, padding=padding)
+        return Signal(shapes, inputs, NO_GRID, times=times, sound=sound, padding=padding)
 
-    def caller_inputs(self, inputs: dict[str, Tensor], batch: Batch, device: torch.device) -> dict[str, Tensor]:
+    def caller_inputs(self, inputs: TensorInputs, batch: Batch, device: torch.device) -> TensorInputs:
         """Return the inputs of encoder and decoder."""
         sound_inputs = as_batch(_signal_of(batch.encodings[0]).inputs, device)
         return {**sound_inputs, "decoder_input_ids": inputs["input_ids"]}
@@ -119,9 +120,11 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         """Return a batch with the encoder's states of the sound, or with the sound's features for the encoder."""
         signal = _signal_of(batch.encodings[0])
         source, masks = _encoder_inputs(model, signal.inputs)
-        mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)  # (1, S, 1)
-        mask[:, len(signal.times) - signal.padding :] = 0
-        source_inputs = {"source_mask": mask, **({"frames_mask": masks[MASK][..., None]} if masks else {})}
+        states_mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)  # (1, S, 1)
+        states_mask[:, len(signal.times) - signal.padding :] = 0
+        source_inputs = {"source_mask": states_mask}
+        if masks:
+            source_inputs["frames_mask"] = masks[MASK][..., None]  # (1, F, 1)
         if encode_sources:
             source_inputs["encoder_states"] = encoder_output(model, source, **masks)[0]  # (1, S, H)
         else:
@@ -129,16 +132,12 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
         return replace(batch, inputs=batch.inputs | source_inputs)
 
 
-class AtFrames(AtToken):
-    """The position of an answer with a token, or the blank, at every frame."""
-
-
 class CTC(SpeechTask, AudioClassification):
     """A model that answers with a token or the blank, which stands for none, at every frame of a sound."""
 
     name = FRAMES.name
     models = FRAMES.models
-    position = AtFrames()
+    position = AtToken()
     outputs = Outputs()  # pyright: ignore[reportAssignmentType]
     per_frame = True
 
@@ -168,7 +167,8 @@ class CTC(SpeechTask, AudioClassification):
             if token_id != self.blank_id(model):
                 frame = start + int(probabilities[start:end, token_id].argmax())
                 (name,) = readable_tokens(model.tokenizer, [token_id])
-                logit, probability = float(logits[frame, token_id]), float(probabilities[frame, token_id])
+                logit = float(logits[frame, token_id])
+                probability = float(probabilities[frame, token_id])
                 tokens.append((frame, Prediction(name, token_id, logit, probability)))
             start = end
         return tokens
@@ -195,7 +195,7 @@ def _signal_of(encoding: Encoding) -> Signal:
     return signal
 
 
-def _encoder_inputs(model: TaskModel, inputs: TensorInputs) -> tuple[Tensor, dict[str, Tensor]]:
+def _encoder_inputs(model: TaskModel, inputs: TensorInputs) -> tuple[Tensor, TensorInputs]:
     """Return the features of a sound, (1, ...), and the mask of its frames as a keyword of the encoder.
 
     Args:

@@ -1,8 +1,8 @@
 """Two towers: models that embed texts and pictures in one space, such as CLIP and SigLIP."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, Literal, cast
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -20,6 +20,9 @@ from ..extension import TWO_TOWERS
 from ..inputs.items import columns_of_media
 from ..inputs.pictures import is_picture, names_picture
 from .classification import ImageClassification
+
+READERS = {"text": "tokenizer", "vision": "image_processor"}
+"""The part of the processor that reads the inputs of each side."""
 
 
 class Tower(PreTrainedModel):
@@ -83,7 +86,7 @@ class TextTower(Task):
 class PictureTower(ImageClassification):
     """The side of two towers that reads pictures."""
 
-    outputs = Outputs()  # pyright: ignore[reportAssignmentType]
+    outputs = Outputs()  # pyright: ignore[reportAssignmentType]  # a vector has no labels
 
     def encode_each(self, model: TaskModel, items: Sequence[Any]) -> list[Encoding]:
         """Encode pictures."""
@@ -95,8 +98,6 @@ class TwoTowers(Task):
 
     name = TWO_TOWERS.name
     models = TWO_TOWERS.models
-    readers: ClassVar[Mapping[str, str]] = {"text": "tokenizer", "vision": "image_processor"}
-    """The part of the processor that reads the inputs of each side."""
 
     @classmethod
     def tokenizer_of(cls, reader: Any) -> Any:
@@ -133,9 +134,9 @@ class TwoTowers(Task):
             raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
         is_text = isinstance(item, str) and not names_picture(item)
         side: Literal["text", "vision"] = "text" if is_text else "vision"
-        reader = getattr(self.processor, self.readers[side], None)
+        reader = getattr(self.processor, READERS[side], None)
         if reader is None:
-            raise InputError(f"the processor has no {self.readers[side]}: pass the model's own, AutoProcessor's")
+            raise InputError(f"the processor has no {READERS[side]}: pass the model's own, AutoProcessor's")
         return Tower(cast(PreTrainedModel, model), side), reader
 
 
@@ -144,7 +145,7 @@ def _column_compared(items: Any) -> Any:
     columns = None if is_picture(items) else named_columns(items)
     if columns is None:
         return items
-    # Texts are compared as texts here, although a path is one.
+    # A column of texts is compared as texts, although any text may be the path of a picture.
     of_pictures = columns_of_media(items, columns, lambda value: not isinstance(value, str) and is_picture(value))
     return columns[of_pictures[0]] if len(of_pictures) == 1 else text_column(items)
 

@@ -65,7 +65,7 @@ def generate_each(
     completions = []
     for index, (prompt, limit) in enumerate(zip(prompted, limits, strict=True)):
         for ids in ids_of_prompts[index]:
-            completed = _completed(model, prompt, ids, (*sampling_notes, *limit.notes), given_decoder_ids)
+            completed = _with_completion(model, prompt, ids, (*sampling_notes, *limit.notes), given_decoder_ids)
             completions.append(completed.with_reasoning(model, reasoning))
     return completions
 
@@ -89,7 +89,7 @@ def _new_token_limit(model: TaskModel, prompt: Completed, options: GenerateSetti
     return _NewTokenLimit(count, (f"the model reads {limit} tokens, so it could write only {count}",))
 
 
-def _completed(
+def _with_completion(
     model: TaskModel, prompt: Completed, ids: list[int], notes: Strings, given_decoder_ids: Sequence[int]
 ) -> Completed:
     """Return a prompt with its completion.
@@ -168,7 +168,8 @@ def read_completion(
     if not longer:
         parts = "prompt and completion have" if encoding.source is None else "the completion has"
         check_fits(parts, len(encoding), model.answer_limit)
-    completed = Completed(encoding, prompt_tokens, len(prompt_encoding.text or ""), rendered)
+    prompt_characters = len(prompt_encoding.text or "")
+    completed = Completed(encoding, prompt_tokens, prompt_characters, prompt=rendered)
     return completed.with_reasoning(model, reasoning)
 
 

@@ -16,7 +16,8 @@ from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
-from ...model.batch_attempts import is_causal, results_in_batches
+from ...model.batch_attempts import results_in_batches
+from ...model.causality import is_causal
 from ...model.forward_pass import ForwardPass
 from ...model.generation import check_cache
 from ...model.task_model import TaskModel
@@ -28,7 +29,7 @@ from ...results.targets import OutputQuantity, Prediction
 from ...results.targets import Target as ExplainedTarget
 from ...tasks.base import units_of_tokens
 from ...tasks.targets import BatchTargets, contrast_note, index_of, is_choice
-from ..media_scores import Placed, appended, split_media_scores
+from ..media_scores import appended, split_media_scores
 from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
@@ -82,25 +83,34 @@ def explain_completions(
 ) -> list[Attribution]:
     """Explain every token of completions, in batches of one forward pass over whole sequences.
 
-    score[g, i] = s_i(y_g) for i < P + g and 0 elsewhere: s_i(y) is the method's score of token i for the vocabulary
-    entry y, which for the paper's methods (NormXLogit, EMNLP 2025, section 3) depends on token i alone, so that one
-    product of the T states with the head's rows for the G tokens gives them all. Methods that read the text as a whole
-    run once for each token, on the tokens before it.
+    Behind a prompt of P tokens, score[g, i] = s_i(y_g) for i < P + g, and 0 elsewhere: s_i(y) is the method's score of
+    token i for the vocabulary entry y. For the paper's methods (NormXLogit, EMNLP 2025, section 3) it depends on token
+    i alone, so that one product of the T states with the head's rows for the G tokens gives them all. Methods that read
+    the text as a whole run once for each token, on the tokens before it.
+
+    Args:
+        model: A language model.
+        completed: The prompts with their completions.
+        options: The options of each.
+
+    Returns:
+        A result for each completion, with its G tokens as targets.
     """
     model.refresh()
-    requests = [completion_request(model, each, chosen) for each, chosen in zip(completed, options, strict=True)]
+    requests = [
+        completion_request(model, prompt, own_options) for prompt, own_options in zip(completed, options, strict=True)
+    ]
     contexts = [completion.context for completion in requests]
-    if contexts[0].has_source:  # one each
+    if contexts[0].has_source:  # what an encoder reads is not batched
         return [_explain(model, [completion])[0] for completion in requests]
-    memory_factor = options[0].method.memory if len(requests) > 1 else 1
     with progress_bar(len(requests), None) as advance:
 
-        def explain(places: list[int]) -> list[Attribution]:
-            results = _explain(model, [requests[place] for place in places])
-            advance(len(places))
+        def explain(indices: list[int]) -> list[Attribution]:
+            results = _explain(model, [requests[index] for index in indices])
+            advance(len(indices))
             return results
 
-        return results_in_batches(model, contexts, explain, memory_factor)
+        return results_in_batches(model, contexts, explain, options[0].method.memory)
 
 
 def completion_request(model: TaskModel, completed: Completed, options: Options) -> CompletionRequest:
@@ -163,7 +173,7 @@ def _check_scores_words_alone(model: TaskModel, method: Method, context: Encodin
         )
     if context.source is not None and method.needs_grad:
         raise MethodError(
-            f"{method.info.name} backpropagates through one stack of layers, and {type(model.module).__name__} has "
+            f"{method.info.name} backpropagates through one stack of layers, and {model.class_name} has "
             "two: frozen-gradient scores source and completion, normxlogit the completion alone"
         )
 
@@ -217,16 +227,14 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
         A result for each completion.
     """
     copies = len(run.batch.encodings) // len(batch)
-    with torch.inference_mode():
-        layers = model.layer_numbers(batch[0].options.layers)
-        predictions = []
-        for row, completion in zip(range(0, len(run.batch.encodings), copies), batch, strict=True):
-            states = run.hidden[row, run.batch.starts[row] :]  # (T, H), and padding behind them
-            predictions.append(_token_predictions(model, completion, states))
+    layers = model.layer_numbers(batch[0].options.layers)
     results = []
     scores_of_texts = _score_texts(model, run, batch, layers)
-    for completion, scores, predictions_of_text in zip(batch, scores_of_texts, predictions, strict=True):
+    for index, (completion, scores) in enumerate(zip(batch, scores_of_texts, strict=True)):
         model.check_finite(scores.values.numpy(), run.batch)
+        row = index * copies  # its first copy
+        states = run.hidden[row, run.batch.starts[row] :]  # (T, H), and padding behind them
+        predictions = _token_predictions(model, completion, states)
         if isinstance(completion.options.method, FrozenGradient):  # the units are the tokens of source and decoder
             joined = completion._replace(completed=completion.completed.joined())
         else:
@@ -238,8 +246,8 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
             _without_later_tokens(scores, completion),
             targets=_explained_targets(model, joined),
             layers=layers or None,
-            predictions=predictions_of_text.likeliest,
-            generated=predictions_of_text.generated,
+            predictions=predictions.likeliest,
+            generated=predictions.generated,
             diagnostics={name: tuple(values.tolist()) for name, values in scores.diagnostics.items()},
         )
         results.append(replace(result, notes=_notes(model, run, joined, result)))
@@ -278,23 +286,13 @@ def _score_texts(
     """Return the scores of each text on the host, (G, L, T - 1), with one diagnostic for each generated token."""
     method = batch[0].options.method
     if method.info.tokenwise:
+        # A pass over one text stays whole: it may hold several pictures, of which `row` would take the first.
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
         return [_score_tokenwise(model, row, each, layers) for row, each in zip(rows, batch, strict=True)]
     copies = len(run.batch.encodings) // len(batch)
-    count = ceil(max(len(completion.ids) for completion in batch) / copies)  # K: each copy has the next K tokens
-    ids = torch.zeros(len(run.batch.encodings), count, dtype=torch.long)  # (B, K)
-    read_positions = torch.full_like(ids, -1)  # (B, K), -1 where a copy has fewer tokens
-    for row, padding in enumerate(run.batch.starts):
-        text_index, copy_index = divmod(row, copies)
-        completion = batch[text_index]
-        first = copy_index * count
-        row_ids = completion.ids[first : first + count]
-        ids[row, : len(row_ids)] = torch.tensor(row_ids, dtype=torch.long)
-        start = padding + completion.start - 1 + first  # a token is predicted at the one before it
-        read_positions[row, : len(row_ids)] = torch.arange(start, start + len(row_ids))
-    target = batch_targets(model, ids, batch[0].contrast, run, batch[0].options.explained)
-    request = Request(model, run, target, layers)
-    batch_scores = method.score_each(request, read_positions)
+    entries = _entries_of_copies(run, batch, copies)
+    target = batch_targets(model, entries.ids, batch[0].contrast, run, batch[0].options.explained)
+    batch_scores = method.score_each(Request(model, run, target, layers), entries.positions)
     if batch_scores is None:
         return [_score_one_by_one(model, completion, layers) for completion in batch]
     batch_scores = batch_scores.on_host()
@@ -307,8 +305,31 @@ def _score_texts(
     return results
 
 
+class _Entries(NamedTuple):
+    """The K vocabulary entries that are explained in each of the B rows of a pass, and where they are predicted."""
+
+    ids: Tensor  # (B, K), 0 where a row has fewer
+    positions: Tensor  # (B, K), -1 there
+
+
+def _entries_of_copies(run: ForwardPass, batch: Sequence[CompletionRequest], copies: int) -> _Entries:
+    """Divide the explained entries of each text among its copies in the pass: the first K to the first, and so on."""
+    count = ceil(max(len(completion.ids) for completion in batch) / copies)  # K
+    ids = torch.zeros(len(run.batch.encodings), count, dtype=torch.long)  # (B, K)
+    positions = torch.full_like(ids, -1)  # (B, K)
+    for row, padding in enumerate(run.batch.starts):  # the tokens of padding before its text
+        text_index, copy_index = divmod(row, copies)
+        completion = batch[text_index]
+        first = copy_index * count
+        row_ids = completion.ids[first : first + count]
+        ids[row, : len(row_ids)] = torch.tensor(row_ids, dtype=torch.long)
+        start = padding + completion.start - 1 + first  # a token is predicted at the one before it
+        positions[row, : len(row_ids)] = torch.arange(start, start + len(row_ids))
+    return _Entries(ids, positions)
+
+
 def _tokens_of_text(run: ForwardPass, row: int) -> slice:
-    """Return which tokens of a row are those of its text: all where nothing is padded, also those of a source."""
+    """Return which tokens of a row belong to its text: without padding all, those of an encoder's source included."""
     if not run.batch.padded:
         return slice(None)
     start = run.batch.starts[row]
@@ -342,20 +363,19 @@ def scored_tokens(
         completed: The completion; of an encoder-decoder model whose source has scores too, `joined`.
         options: The options of the call.
         scores: The scores.
-        **fields: Further fields of the result, among them the targets.
+        **fields: Further fields of the result, among them the targets, and the numbers of `layers` if they are scored.
     """
     sequence = completed.encoding
     text = sequence.text
     start = completed.prompt_tokens
-    placed: list[Placed] = []
-    if sequence.media or sequence.signal is not None:
-        scores, placed = split_media_scores(sequence.take(range(len(sequence) - 1)), scores)
+    scores, placed = split_media_scores(completed.context, scores)  # without media all are of the text
     layers = bool(fields.get("layers"))
-    axes = _axes_of_results(layers=layers)
-    values = torch.nn.functional.pad(scores.values, (0, 1))[axes].contiguous().numpy()  # (K, L, T) or (K, T)
+    axes = slice(None), slice(None) if layers else 0  # all targets, and all layers or the only one
+    padded_values = torch.nn.functional.pad(scores.values, (0, 1))  # (K, L, T): the last token scores 0
+    values = padded_values[axes].contiguous().numpy()  # (K, L, T) or (K, T)
     sinks = () if scores.sinks is None else tuple(scores.sinks.nonzero()[:, 0].tolist())
-    of_text = tuple(None if special else 0 for special in sequence.special)
-    units = replace(units_of_tokens(sequence), sequence=of_text, words=None)
+    text_of_token = tuple(None if special else 0 for special in sequence.special)  # special tokens are of no text
+    units = replace(units_of_tokens(sequence), sequence=text_of_token, words=None)
     units, values, media = appended(units, values, placed, layers=layers)
     notes = sink_note(sequence.tokens, sequence.special, sinks)
     contrasted = options.contrast is not None or completed.parting is not None
@@ -382,11 +402,6 @@ def scored_tokens(
     )
 
 
-def _axes_of_results(*, layers: bool) -> tuple[Any, ...]:
-    """Return what is taken of scores of targets and layers, (K, L, ...): of a single layer, (K, ...)."""
-    return (slice(None), slice(None) if layers else 0)
-
-
 def _on_host(values: Tensor | None, axes: tuple[Any, ...]) -> Any:
     """Return some axes of values, such as biases, as an array; None for none."""
     return None if values is None else values[axes].contiguous().numpy()
@@ -400,7 +415,16 @@ def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple
     for position, index in enumerate(completion.ids, start=completion.start):
         span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
         name = model.task.outputs.name_of(index)
-        targets.append(ExplainedTarget("token", name, index, contrast_name, completion.contrast, position - 1, span))
+        target = ExplainedTarget(
+            "token",
+            name,
+            id=index,
+            contrast=contrast_name,
+            contrast_id=completion.contrast,
+            position=position - 1,  # it is predicted at the token before it
+            span=span,
+        )
+        targets.append(target)
     return tuple(targets)
 
 
@@ -425,15 +449,17 @@ def batch_targets(
     """Return targets for vocabulary entries, (B, G), of which the logit or the log-probability is explained."""
     device = run.hidden.device
     contrasts = None if contrast is None else torch.full((len(ids),), contrast, device=device)
-    return BatchTargets(ids.to(device), contrasts, run.positions, True, model.task, explained=explained)
+    return BatchTargets(
+        ids.to(device), contrasts, run.positions, has_target_axis=True, task=model.task, explained=explained
+    )
 
 
 def _score_tokenwise(model: TaskModel, run: ForwardPass, completion: CompletionRequest, layers: Indices) -> Scores:
     """Score all tokens for every generated token, (G, L, T - 1): once for each distinct vocabulary entry."""
     distinct = list(dict.fromkeys(completion.ids))
     scores = _scores_of_entries(model, run, completion, distinct, layers)  # (R, L, T - 1), R distinct entries
-    rows = [distinct.index(token_id) for token_id in completion.ids]
-    return scores.map(lambda values: values[rows])
+    row_of_token = [distinct.index(token_id) for token_id in completion.ids]
+    return scores.map(lambda values: values[row_of_token])
 
 
 def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: Indices) -> Scores:
@@ -469,8 +495,12 @@ class _TokenPredictions(NamedTuple):
     generated: tuple[Prediction, ...]  # the generated tokens themselves
 
 
+@torch.inference_mode()
 def _token_predictions(model: TaskModel, completion: CompletionRequest, hidden: Tensor) -> _TokenPredictions:
-    """Return the likeliest token at each generated one, and the generated one, from the text's states, (T, H)."""
+    """Return the likeliest token at each generated one, and the generated one, from the text's states, (T, H).
+
+    What is collected of each is a row of its logit, its index and its probability, as `Outputs.top` returns it.
+    """
     states = hidden[completion.start - 1 : len(completion.context)]  # (G, H)
     ids = torch.tensor(completion.completed.generated_ids, device=states.device)  # (G,)
     likeliest: list[Tensor] = []
@@ -480,7 +510,8 @@ def _token_predictions(model: TaskModel, completion: CompletionRequest, hidden: 
         part_ids = part_ids.to(logits.device)
         largest, likeliest_ids = logits.max(-1)  # (G',) each
         generated_logits = logits.gather(1, part_ids[:, None])[:, 0]  # (G',)
-        total = logits.sub_(largest[:, None]).exp_().sum(-1)  # (G',), in place to save memory
+        # A softmax, in place to save memory: exp(logit - largest) / total, which is 1 / total for the largest.
+        total = logits.sub_(largest[:, None]).exp_().sum(-1)  # (G',)
         probabilities = (generated_logits - largest).exp() / total  # (G',)
         likeliest.append(torch.stack([largest, likeliest_ids.to(largest), 1 / total], -1))  # (G', 3)
         generated.append(torch.stack([generated_logits, part_ids.to(largest), probabilities], -1))  # (G', 3)

@@ -1,9 +1,7 @@
-"""Completions without words, sources or parts of media of their prompts: the log-probability of what is left."""
+"""Completions without words, sources or parts of media of their prompts: how likely they still are."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from itertools import chain
-from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -13,19 +11,11 @@ from torch import Tensor
 from ...errors import InputError
 from ...inputs.encoding import Encoding
 from ...leave_out.outcomes import Answer, Outcomes, Progress, in_batches, no_progress
-from ...leave_out.picking import Verify, picked
-from ...leave_out.removable import Removable, removable
 from ...leave_out.removal import TextRemoval, Tokens
-from ...leave_out.search import run_searches
 from ...model.task_model import TaskModel
 from ...parts.headpiece import TOKENS_AT_ONCE
-from ...results.attribution import Attribution
-from ...results.units.media import media_places
-from ...results.units.spans import NamedSpan, Sequenced, SourceSpec, answer_parts
-from ...results.units.units import UnitScore
+from ...results.units.spans import NamedSpan
 from ...tasks.base import Region, generating_task
-from ...text.characters import Span
-from ..progress import VERIFYING
 from .completed import Completed, Parting
 
 Array = npt.NDArray[np.float64]
@@ -161,250 +151,31 @@ def token_log_probabilities(model: TaskModel, states: Tensor, token_ids: Tensor)
     return torch.cat(parts).double().cpu().numpy()
 
 
-def with_completion_verification(
-    model: TaskModel, completed: Completed, result: Attribution, verify: Verify, division: SourceSpec | None = None
-) -> Attribution:
-    """Return a result with the log-probability of its completion without parts or sources of its prompt.
-
-    Args:
-        model: A language model.
-        completed: The prompt with its completion.
-        result: The scores.
-        verify: What is removed; None for nothing.
-        division: How the prompt is divided into sources, where these have scores.
-    """
-    if verify is None:
-        return result
-    last_layer = result if result.layers is None else result.layer(result.layers[-1])
-    whole = last_layer.whole()  # of several targets their sum, (U,)
-    if verify == "reasoning":
-        units, spans, completed = reasoning_sentences(whole, completed)
-        if not units.parts:
-            note = "not verified: no reasoning with an answer behind it was found; reasoning= says where it is"
-            return replace(result, notes=(*result.notes, note))
-    elif whole.units.kind[0] == "token":
-        units, spans = _removable_words(whole, completed, verify)
-    else:
-        sources, spans = removable_sources(whole, completed, division)
-        units = picked(whole, sources, verify)
-    ablations = Ablations(model, completed, list(spans.values()), VERIFYING)
-    (verified,) = run_searches([result], [units], answers_without(ablations, spans))
-    return verified
-
-
-def _removable_words(
-    whole: Attribution, completed: Completed, verify: Verify
-) -> tuple[Removable, dict[Tokens, NamedSpan]]:
-    """Return the words and parts of media that are removed of a prompt whose tokens have scores, and where each is."""
-    candidates = removable(whole)
-    encoder_has_no_scores = whole.answer_units.start != completed.joined().prompt_tokens
-    if encoder_has_no_scores:  # then the words of the prompt, which it reads, are no units; parts of media are
-        media_parts = [part for part in candidates.parts if part.tokens[0] >= whole.text_units]
-        candidates = candidates._replace(parts=media_parts)
-    units = picked(whole, candidates, _in_characters(completed, verify))
-    return units, {part.tokens: _span_of_unit(whole, part) for part in units.parts}
-
-
 def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Array | None = None) -> Answers:
     """Return a function that measures a completion without units of its prompt.
 
     Args:
         ablations: Measures the completion without sources.
-        units: The units of which each source is made, in the order of the sources.
+        units: The indices of the units of which each source is made, in the order of the sources.
         weights: Which tokens of the completion belong to each of its parts, (K, G), if parts are measured as well.
     """
     places = [(source.tokens, source.places) for source in ablations.sources]
-    place_of = dict(zip(units, places, strict=True))  # units with the same words are at one place, and go together
+    place_of_unit = dict(zip(units, places, strict=True))
+
+    def remaining(removal: TextRemoval) -> list[bool]:
+        """Return whether each source is there after a removal; sources with the same words are at one place."""
+        removed_units = set(removal.tokens)
+        removed_places = {place for unit, place in place_of_unit.items() if removed_units.issuperset(unit)}
+        return [place not in removed_places for place in places]
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
-        absent_places = [
-            {place_of[unit] for unit in place_of if set(unit) <= set(removal.tokens)} for removal in removals
-        ]
-        present = np.array([[place not in absent for place in places] for absent in absent_places])  # (N, S)
+        present = np.array(list(map(remaining, removals)))  # (N, S)
         if weights is None:
-            return [Answer(None, nats, None) for nats in ablations.nats(present).tolist()]
-        parts = ablations(present) @ weights.T  # (N, K)
-        return [Answer(None, float(nats.sum()), None, values=tuple(nats.tolist())) for nats in parts]
+            return [Answer(prediction=None, value=nats, outcome=None) for nats in ablations.nats(present).tolist()]
+        nats_of_parts = ablations(present) @ weights.T  # (N, K)
+        return [
+            Answer(prediction=None, value=float(nats.sum()), outcome=None, values=tuple(nats.tolist()))
+            for nats in nats_of_parts
+        ]
 
     return answers
-
-
-def _in_characters(completed: Completed, named: Any) -> Any:
-    """Return what a caller names to be removed, with spans of messages as spans of the whole prompt.
-
-    Args:
-        completed: The prompt with its completion.
-        named: The value of `verify=`: words and spans in a list, or by name; anything else names no span.
-    """
-    is_chat = completed.prompt.contents is not None
-    if not is_chat or not isinstance(named, Mapping | list | tuple):
-        return named
-    if isinstance(named, Mapping):
-        return {name: _in_whole_prompt(completed, item) for name, item in named.items()}
-    return type(named)(_in_whole_prompt(completed, item) for item in named)
-
-
-def _in_whole_prompt(completed: Completed, item: Any) -> Any:
-    """Return a span (message, start, end) as one of the whole prompt; a word, or another span, unchanged."""
-    if isinstance(item, str) or len(item) != 3:
-        return item
-    return completed.span_of(str(item), tuple(item))
-
-
-def _span_of_unit(whole: Attribution, part: UnitScore) -> NamedSpan:
-    """Return where in the prompt a word, or a part of a picture or a sound, is: its tokens, or its place there."""
-    for index, medium in enumerate(whole.media):
-        if medium.units.start <= part.position < medium.units.stop:
-            place = medium.place_of(part.tokens)
-            return NamedSpan(part.text, start=0, end=0, tokens=(), places=((index, place),))
-    return NamedSpan(part.text, start=0, end=0, tokens=part.tokens)
-
-
-def removable_sources(
-    whole: Attribution, completed: Completed, division: SourceSpec | None
-) -> tuple[Removable, dict[Tokens, NamedSpan]]:
-    """Return the sources of a prompt as removable units, and where each is: at every place of its words.
-
-    Sources with the same words are removed together: the model would still read the words at the other place.
-
-    Args:
-        whole: The scores of the sources, (S,).
-        completed: The prompt with its completion.
-        division: How the prompt is divided into sources.
-
-    Returns:
-        The sources, and for each of them, by its index among the units, its tokens and its places in media.
-    """
-    sequence = completed.sequenced()
-    units = whole.units
-    spans_of_media = iter(media_sources(completed, division))
-    spans_of_words: dict[str | int, list[NamedSpan]] = {}
-    spans_of_unit: dict[int, list[NamedSpan]] = {}  # units with the same words share one list
-    for index in units.sources:
-        if units.kind[index] in ("medium", "region"):
-            span = next(spans_of_media)
-        else:
-            start, end = (units.spans or ())[index]
-            span = NamedSpan(units.text[index], start, end, sequence.tokens_in(start, end, of_answer=False))
-        words = " ".join(units.text[index].split())
-        spans_of_unit[index] = spans_of_words.setdefault(words or index, [])  # what has no words is alone
-        spans_of_unit[index].append(span)
-    joined_spans: dict[Tokens, NamedSpan] = {}
-    for index, spans in spans_of_unit.items():
-        joined_span = _joined(spans)
-        if joined_span.tokens or joined_span.places:
-            joined_spans[index,] = joined_span
-    parts = [
-        UnitScore(text=units.names[index] or units.text[index], tokens=(index,), score=float(whole.scores[index]))
-        for (index,) in joined_spans
-    ]
-    return Removable(parts, "source", "deleted"), joined_spans
-
-
-def _joined(sources: list[NamedSpan]) -> NamedSpan:
-    """Return the first of some sources with the tokens and the places of all of them."""
-    tokens = tuple(sorted(token for source in sources for token in source.tokens))
-    return sources[0]._replace(tokens=tokens, places=tuple(place for source in sources for place in source.places))
-
-
-def reasoning_sentences(
-    whole: Attribution, completed: Completed
-) -> tuple[Removable, dict[Tokens, NamedSpan], Completed]:
-    """Return the sentences of a reasoning as removable units, where each is, and what is measured without them.
-
-    Args:
-        whole: The scores of the completion's tokens or parts, (U,).
-        completed: The prompt with its completion, which knows where it reasons.
-
-    Returns:
-        The sentences; for each of them, by its units, its tokens; and the prompt with the reasoning, completed by the
-        answer that follows. No sentences if there is no reasoning, or nothing follows it.
-    """
-    sequence = completed.sequenced()
-    parts: list[UnitScore] = []
-    pieces: dict[Tokens, NamedSpan] = {}
-    for part in _parts_of_completion(whole, sequence):
-        tokens = _reasoning_tokens(sequence, whole.reasoning, part)
-        if tokens:
-            units = tokens if part.unit is None else (part.unit,)
-            text = sequence.text[sequence.offsets[tokens[0]][0] : sequence.offsets[tokens[-1]][1]].strip()
-            parts.append(UnitScore(text, units, float(whole.scores[list(units)].sum())))
-            pieces[units] = NamedSpan(text, part.start, part.end, tokens)
-    first_token = completed.joined().prompt_tokens
-    answer = _first_token_of_answer(whole, sequence, first_token)
-    sentences = Removable(parts, "sentence", "deleted", "the answer", singles=len(parts), all_together=True, named=True)
-    if answer is None or not parts:
-        return sentences._replace(parts=[]), {}, completed
-    start = completed.prompt_tokens + answer - first_token
-    characters = sequence.offsets[answer][0] - sequence.prompt_characters + completed.prompt_characters
-    return sentences, pieces, replace(completed, prompt_tokens=start, prompt_characters=characters)
-
-
-def _first_token_of_answer(whole: Attribution, sequence: Sequenced, first_token: int) -> int | None:
-    """Return the first token of a completion behind its reasoning and the marks around it; None if nothing follows.
-
-    Args:
-        whole: The result, which knows where the completion reasons.
-        sequence: The prompt with its completion.
-        first_token: The first token of the completion.
-    """
-    end = sequence.prompt_characters + max((end for _, end in whole.marked_reasoning), default=0)
-    for token, (start, _) in enumerate(sequence.offsets[first_token:], first_token):
-        if start >= end:
-            return token
-    return None
-
-
-class _CompletionPart(NamedTuple):
-    """A sentence of a completion, or a part of it that has a score."""
-
-    start: int  # its characters, in the prompt with its completion
-    end: int
-    unit: int | None = None  # the unit that has its score; None where its tokens have scores
-
-
-def _parts_of_completion(whole: Attribution, sequence: Sequenced) -> list[_CompletionPart]:
-    """Return the sentences of a completion whose tokens have scores, otherwise its parts that have scores."""
-    units = whole.units
-    if units.kind[0] == "token":
-        return [_CompletionPart(sentence.start, sentence.end) for sentence in answer_parts(sequence, "sentence")]
-    parts = []
-    for index, (kind, (start, end)) in enumerate(zip(units.kind, units.spans or (), strict=False)):
-        if kind == "answer" and end:  # 0 where it is not known which characters it is
-            parts.append(_CompletionPart(start, end, index))
-    return parts
-
-
-def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], part: _CompletionPart) -> Tokens:
-    """Return the tokens of a part of a completion that are inside its reasoning.
-
-    Args:
-        sequence: The prompt with its completion.
-        reasoning: The spans of the reasoning, in the completion's characters.
-        part: The part.
-    """
-    shift = sequence.prompt_characters
-    tokens: list[int] = []
-    for start, end in reasoning:
-        tokens += sequence.tokens_in(max(part.start, shift + start), min(part.end, shift + end), of_answer=True)
-    return tuple(tokens)
-
-
-def media_sources(completed: Completed, sources: SourceSpec | None) -> list[NamedSpan]:
-    """Return each medium of a prompt as a source, or its regions, among named sources, and the rest of it.
-
-    Args:
-        completed: The prompt with its completion.
-        sources: The division of the prompt into sources.
-
-    Returns:
-        The sources, without tokens: their `places` are boxes in pixels, or spans in seconds.
-    """
-    media_spans: list[NamedSpan] = []
-    for index, name, kind, boxes in media_places(completed.encoding.media, sources):
-        medium = completed.encoding.media[index]
-        whole_medium = (*(0.0 for _ in medium.extent), *medium.extent)  # from 0 to its size on each axis
-        places = tuple((index, tuple(box)) for box in boxes or [whole_medium])
-        start, end = completed.encoding.characters_of(medium)
-        media_spans.append(NamedSpan(name, start, end, tokens=(), kind=kind, sequence=None, places=places))
-    return media_spans

@@ -12,7 +12,6 @@ from ...inputs.texts import arrow_value, is_column, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...results.units.spans import SourceSpec
 from ...tasks.base import GenerateSettings, generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
@@ -20,9 +19,10 @@ from .completed import Completed
 from .completed_prompts import generate_each, read_completion
 from .completion import explain_completions
 from .generation_settings import merged_settings
-from .leave_out import with_completion_verification
 from .reasoning import are_marks
-from .sources import explain_answer, explain_sources
+from .sources import explain_sources
+from .verification import with_completion_verification
+from .whole_answers import explain_answer
 
 NEUTRAL_SAMPLING = {"temperature": (0, 1), "top_p": (1,), "top_k": (0, 1), "min_p": (0,), "typical_p": (1,)}
 """Settings of sampling, with the values that have no effect."""
@@ -34,6 +34,7 @@ OF_EACH_PROMPT = {"targets": "targets", "sources": "sources", "reasoning": "reas
 def explain_generated(model: TaskModel, prompts: Any, options: Options, settings: GenerateSettings) -> Results:
     """Generate completions of prompts, and explain every token or part, or each whole one against another answer."""
     _check_sampling(settings, merged_settings(model, settings))
+    # None for a language model: a task whose prompts are no texts, such as speech, explains what it generates itself.
     task_results: Results | None = generating_task(model).explain_written(model, prompts, options, settings)
     if task_results is not None:
         return task_results
@@ -98,10 +99,10 @@ def _explain_completed(
         completed: The prompts with their completions.
         options: The options of each.
     """
-    divisions: list[SourceSpec | None] = [
-        prompt.division(own_options.sources) for prompt, own_options in zip(completed, options, strict=True)
+    requests = [
+        (prompt, own_options, prompt.division(own_options.sources))
+        for prompt, own_options in zip(completed, options, strict=True)
     ]
-    requests = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
         return [explain_answer(model, prompt, own_options, division) for prompt, own_options, division in requests]
     if all(own_options.parts is None and own_options.sources is None for own_options in options):

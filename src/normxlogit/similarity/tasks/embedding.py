@@ -1,6 +1,6 @@
 """Embedding models: the cosine of a text's vector with another vector is explained."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -12,32 +12,32 @@ from ...inputs.encoding import Encoding
 from ...inputs.texts import read_texts
 from ...model.task_model import TaskModel
 from ...results.storage.schema import Strings
-from ...tasks.base import Task
+from ...tasks.base import PositionCount, Task, TokenLimits
 from ...tasks.targets import BatchTargets
 from ...tasks.task_outputs import Outputs
 from ..extension import EMBEDDING, is_sentence_transformer
-from .sentence_embedding import (
-    COSINE,
-    DOCUMENTS,
-    DOT,
-    QUERY,
-    SentenceEmbedding,
-    is_embedding_folder,
-    sentence_embedding,
-    steps_from_files,
-)
+from .sentence_embedding import SentenceEmbedding, sentence_embedding
+from .steps import COSINE, DOCUMENTS, DOT, QUERY, Steps, is_embedding_folder, steps_from_files
 
 
 class SentenceTransformers:
-    """How models that embed texts are loaded: a trunk with its pooling, or a `SentenceTransformer`."""
+    """Makes task models of models that embed texts: of a trunk with its pooling, or of a `SentenceTransformer`."""
 
     def claims_files(self, source: str) -> bool:
-        """Return whether the files of sentence-transformers beside a model name a pooling."""
+        """Return whether the files of sentence-transformers beside a model name a pooling.
+
+        Args:
+            source: The name or the folder of the model.
+        """
         return is_embedding_folder(source)
 
     def check_files(self, source: str) -> None:
-        """Refuse files of sentence-transformers that say another model than a trunk with its pooling."""
-        steps_from_files(source)
+        """Refuse files of sentence-transformers that say another model than a trunk with its pooling.
+
+        Args:
+            source: The name or the folder of the model.
+        """
+        steps_from_files(source)  # raises the error
 
     def task_model(self, model: nn.Module, pooling: Any, previous: nn.Module | None) -> nn.Module:
         """Return a trunk with its pooling.
@@ -54,6 +54,7 @@ class SentenceTransformers:
 
 
 SENTENCE_TRANSFORMERS = SentenceTransformers()
+"""What `extension.EMBEDDING` names as the wrapper of its models."""
 
 
 class Embedding(Task):
@@ -63,14 +64,15 @@ class Embedding(Task):
     models = EMBEDDING.models
     outputs = Outputs(outcomes=None)
 
-    def __init__(self, model: Any = None, tokenizer: Any = None, labels: Sequence[str] | None = None) -> None:
-        super().__init__(model, tokenizer, labels)
-        self.steps = cast(SentenceEmbedding, model).steps
+    @property
+    def steps(self) -> Steps:
+        """The steps of the model around its trunk."""
+        return cast(SentenceEmbedding, self._model).steps
 
-    def limits(self, model: nn.Module, positions: Callable[[nn.Module], int | None]) -> tuple[int | None, float | None]:
+    def limits(self, model: nn.Module, positions: PositionCount) -> TokenLimits:
         """Return the smaller of the limits of tokens that the trunk and the model's files have; see `Task.limits`."""
         limits = positions(model), self.steps.max_length
-        return min((limit for limit in limits if limit is not None), default=None), None
+        return TokenLimits(min((limit for limit in limits if limit is not None), default=None))
 
     def check_explains_inputs(self, model: TaskModel) -> None:
         """Raise: a vector alone cannot be explained."""
@@ -91,7 +93,7 @@ class Embedding(Task):
         """Return notes where the model itself compares otherwise, or with prompts that were not read; see `Embeds`."""
         steps = self.steps
         notes = []
-        if steps.similarity == DOT and not steps.normalize:
+        if steps.similarity == DOT and not steps.normalize:  # of vectors of length 1 it is the cosine
             notes.append(
                 "the model compares vectors by the dot product, and the cosine is explained: times "
                 f"{lengths[0] * lengths[1]:.6g}, the product of the lengths of the two vectors, it is that"
@@ -129,7 +131,7 @@ class Direction(BatchTargets):
             vectors: The vectors for each of B texts, (B, K, C).
         """
         ids = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)  # (B, K)
-        return cls(ids, None, None, True, task, vectors)
+        return cls(ids=ids, contrast=None, positions=None, has_target_axis=True, task=task, vectors=vectors)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
         """Return the cosines with the K vectors, (N, K).
@@ -143,5 +145,5 @@ class Direction(BatchTargets):
         return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)
 
     def vocabulary_rows(self) -> tuple[Tensor, Any]:
-        """Raise: there is no vocabulary."""
+        """Raise, for methods that compute a few outputs of a linear head: a cosine needs the whole vector."""
         raise NotImplementedError
