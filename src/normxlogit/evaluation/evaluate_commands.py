@@ -33,7 +33,8 @@ def faithfulness(
     check_folder(output)
     with quiet():
         from .datasets import TASKS
-        from .faithfulness import RANDOM, check_head, count_texts, run_methods
+        from .faithfulness import RANDOM, count_texts, run_methods
+        from .gold_labels import check_head
         from .report import write_faithfulness
 
         chosen_methods = measures.methods_of(methods or "all")
@@ -79,8 +80,9 @@ def frontier(
     with quiet():
         from ..loading.load import device_named
         from .datasets import TASKS
-        from .faithfulness import check_head, count_texts
+        from .faithfulness import count_texts
         from .frontier import frontier_methods, run_frontier, write_frontier
+        from .gold_labels import check_head
         from .runs import under
 
         chosen_methods = [] if methods is None else measures.methods_of(methods)

@@ -12,7 +12,8 @@ import numpy as np
 from ..methods import list_methods
 from ..results.storage.files import replacing, write_json, write_text
 from ..results.storage.schema import plain
-from .faithfulness import COUNTS, MOST, Faithfulness, paired_difference, paired_p_value, worse_than_random
+from .faithfulness import Faithfulness, paired_difference, paired_p_value, worse_than_random
+from .flips import COUNTS, MOST
 from .latex import latex_tables
 from .runs import Refused
 from .statistics import Array, holm, interval_text, mean_interval
