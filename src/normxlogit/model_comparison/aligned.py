@@ -10,6 +10,7 @@ from ..leave_out.removal import Tokens
 from ..results.attribution import Attribution
 from ..results.units.grouping import units_of
 from ..results.units.spans import NamedSpan
+from ..results.units.units import UnitKind
 from .result import AFTER, BEFORE, ModelDifference, Names
 
 
@@ -18,8 +19,8 @@ class Aligned(NamedTuple):
 
     Attributes:
         both: The attributions, before and after.
-        words: The words, then the rest of the text, and what of a completion was read before each of its tokens.
-        tokens_of: The tokens of each of these, in the model before and in the model after.
+        words: The words, then two further units: the rest of the text, and the words of a completion.
+        tokens_of: The tokens of each of `words`, in the model before and in the model after.
     """
 
     both: tuple[Attribution, Attribution]
@@ -37,10 +38,11 @@ class Aligned(NamedTuple):
         _check_comparable(before, after)
         words, tokens_of = _shared_words(before, after)
         for a, tokens_of_words in zip((before, after), tokens_of, strict=True):
-            tokens_of_words += [_tokens_outside(a, tokens_of_words), tuple(a.answer_units)]  # of the two words below
+            # The tokens of the two units that are not words, which are appended below.
+            tokens_of_words += [_tokens_outside(a, tokens_of_words), tuple(a.answer_units)]
         whole = "text" if after.completion is None else "prompt"
-        words.append(NamedSpan(f"the rest of the {whole}", 0, 0, (), "rest", None))
-        words.append(NamedSpan("the answer's earlier words", 0, 0, (), "answer", None))
+        words.append(_without_span(f"the rest of the {whole}", "rest"))
+        words.append(_without_span("the answer's earlier words", "answer"))
         return cls((before, after), words, tokens_of)
 
     def tokens(self, words: Sequence[int], model: int) -> Tokens:
@@ -82,6 +84,11 @@ class Aligned(NamedTuple):
         )
 
 
+def _without_span(name: str, kind: UnitKind) -> NamedSpan:
+    """Return a unit without a place in a text; its tokens stand in `Aligned.tokens_of`, for either model."""
+    return NamedSpan(name, start=0, end=0, tokens=(), kind=kind, sequence=None)
+
+
 class _Word(NamedTuple):
     """A word of one of the two models, in the order of the text."""
 
@@ -104,7 +111,8 @@ def _shared_words(before: Attribution, after: Attribution) -> tuple[list[NamedSp
         if last is not None and last.sequence == word.sequence and word.start < last.end:  # they share characters
             words[-1] = last._replace(end=max(word.end, last.end))
         else:
-            words.append(NamedSpan("", word.start, word.end, (), "word", word.sequence))
+            # Its tokens stand in `tokens_of`, for either model.
+            words.append(NamedSpan("", word.start, word.end, tokens=(), kind="word", sequence=word.sequence))
             for tokens_of_words in tokens_of:
                 tokens_of_words.append(())
         tokens_of[word.model][-1] += word.tokens  # of the last word
