@@ -140,16 +140,17 @@ def run_methods(
         refusals: Errors of a method that are its result; others end the run.
         on_progress: Called with the method, the texts that are done and all texts; None for nothing.
     """
+    labels = checked_labels(explainer.task_model, examples)  # it refuses what is not a list of examples
     run = _Run(
         explainer,
         texts=[example.text for example in examples],
-        labels=checked_labels(explainer.task_model, examples),
+        labels=labels,
         protocol=protocol,
         seed=seed,
         refusals=refusals,
         on_progress=on_progress,
     )
-    results_depend_on = [run.texts, run.labels, protocol, seed]
+    results_depend_on = [run.texts, labels, protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
     for method in methods:
         result = cache.cached(partial(run.measured, method), method.info.name, method.settings)

@@ -27,7 +27,7 @@ SINGLE = ("word", "token", "source")
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
     """Return the header of a result, or of several methods' for one text and target with what each costs."""
     first = results[0]
-    prediction = prediction_of(results[0])
+    prediction = prediction_of(first)
     methods = map(method_of if len(results) == 1 else _method_with_cost, results)
     facts = [("explained", meanings(first).target), *(("method", name) for name in methods)]
     facts.append(("model", model_text(first.model)))
@@ -154,7 +154,7 @@ def removals_table(verified: Verification | None, *, has_bars: bool = False) -> 
     if verified is None or (has_bars and verified.unit in SINGLE):
         return []
     single = verified.single
-    if has_bars and all(len(removal.tokens) == 1 for removal in single):
+    if has_bars and all(len(removal.tokens) == 1 for removal in single):  # each is a unit of the result, with a bar
         return []
     rows = [[cell(names_of(verified, removal)), cell(answer_text(removal, verified))] for removal in single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]

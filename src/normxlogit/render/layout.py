@@ -85,7 +85,7 @@ def _scored_piece(piece: Piece, scored_columns: Sequence[Piece]) -> Piece:
 class _DescribedColumn(NamedTuple):
     """What is drawn of a column."""
 
-    text: int  # which of the texts it stands in
+    text_index: int  # which of the texts it stands in
     kind: str  # see `Piece.kind`
     name: str  # as a tooltip and a chart name it
     details: str  # the lines of its tooltip
@@ -104,8 +104,8 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     facts = _facts(a, columns)
     described = _described_columns(a, texts, columns, facts)
     pieces = [
-        cut(text, [column.piece for column in described if column.text == number], between="rest")
-        for number, text in enumerate(texts)
+        cut(text, [column.piece for column in described if column.text_index == text_index], between="rest")
+        for text_index, text in enumerate(texts)
     ]
     return Layout(
         unit="word" if in_words else _unit_of_tokens(a),
@@ -156,20 +156,20 @@ def _described_columns(
 ) -> list[_DescribedColumn]:
     """Return what is drawn of each column, and in which text."""
     described = []
-    text = 0
+    text_index = 0
     for number, column in enumerate(columns):
         first = column.tokens[0]
         sequence = a.units.sequence[first]
         if sequence is not None:  # a special token stands in the text of the token before it
-            text = min(sequence, len(texts) - 1)
+            text_index = min(sequence, len(texts) - 1)  # the second text of a pair may not be known
         kind = _kind(a, column.tokens)
-        characters = texts[text][column.start : column.end] or a.units.text[first]
+        characters = texts[text_index][column.start : column.end] or a.units.text[first]
         # Where the column has characters in the text, `cut` puts them in the place of the piece's own.
         piece = Piece(characters if kind == "special" else NO_CHARACTER, kind=kind, column=number)
         measured = {name: fact_column[number] for name, fact_column in facts.items()}
         described.append(
             _DescribedColumn(
-                text,
+                text_index,
                 kind,
                 name=quoted(visible(a.unit_names[first] or characters)),
                 details=_details(a, column.tokens, measured),

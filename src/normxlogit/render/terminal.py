@@ -228,7 +228,10 @@ def _style(piece: Piece, strength: float, color: bool) -> Style | None:
 
 
 def _bar(bar: Bar, color: bool) -> Text:
-    """Return a bar on its axis, to the right of zero if it is positive, otherwise to the left."""
+    """Return a bar on its axis, to the right of zero if it is positive, otherwise to the left.
+
+    Every bar has a character at least. So the axis has one to the left of zero where some bar of the table is negative.
+    """
     length = max(1, round(abs(bar.end - bar.start) * BAR_AXIS))
     zero = max(1, round(bar.start * BAR_AXIS)) if bar.start else 0  # characters to the left of zero
     is_positive = bar.end >= bar.start
@@ -254,7 +257,7 @@ def _cell(cell: Cell, color: bool) -> Text:
 
 def _shown_rows(block: Table) -> list[Sequence[Cell]]:
     """Return the rows of a table that a terminal shows."""
-    return [*block.rows] if block.terminal_rows is None else [block.rows[i] for i in block.terminal_rows]
+    return [*block.rows] if block.terminal_rows is None else [block.rows[row] for row in block.terminal_rows]
 
 
 def _table(block: Table, color: bool) -> RenderableType:

@@ -144,6 +144,7 @@ def _predicted_label(removal: Removal | None) -> str | None:
 def parts_of_media() -> dict[RemovedUnit, RemovedBy]:
     """Return what removable parts of media are called, each with how they are removed."""
     media = registered("media").values()
+    # Name, way of removal and module, which an error names where two have one name.
     return named_once("removed units", [(*medium.removed_unit, medium.__module__) for medium in media])
 
 
@@ -151,7 +152,7 @@ def likelihood_text(nats: float) -> str:
     """Return a change of a log-probability as how many times (its exponential) likelier or less likely a text is."""
     is_over = abs(nats) >= math.log(MOST_TIMES)
     times = MOST_TIMES if is_over else math.exp(abs(nats))
-    two_digits = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"
+    two_digits = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"  # as in 2.4, 35 and 1,200
     if two_digits == "1.0":
         return "as likely"
     over = "over " if is_over else ""
@@ -191,7 +192,7 @@ def answer_text(removal: Removal, verified: Verification | None = None) -> str:
 
 
 def _with_all(removal: Removal) -> str:
-    """Return the measured quantity for the whole input; empty where the answer says how it changes."""
+    """Return the measured quantity for the whole input, in brackets; empty where the answer says how it changes."""
     return f" ({removal.original:.3g} with all)" if removal.quantity in ("value", "cosine", "difference") else ""
 
 

@@ -209,6 +209,7 @@ SCALARS: dict[Any, tuple[str, Check]] = {
     int: ("a whole number", lambda value: _whole(value, 1 - WHOLE_NUMBER_LIMIT, WHOLE_NUMBER_LIMIT)),
     Index: ("a whole number from 0", lambda value: _whole(value, 0, MOST_INDEX)),
     float: ("a number", lambda value: _real(value, finite=True)),
+    # Most numbers of a file are floats, which need no further check.
     Number: ("a number", lambda value: value if type(value) is float else _real(value, finite=False)),
 }
 """The description of each scalar type, and a function that converts a value to it or returns None."""

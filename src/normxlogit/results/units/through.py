@@ -32,7 +32,8 @@ def passed_through(
     Args:
         a: The result.
         spans: Which parts are passed on, as in `Attribution.through`.
-        weighted: (K, ..., U), other scores of the parts, by which r is taken; the result's own by default.
+        weighted: (K, ..., U), the scores A and B by which r is taken, where these are others than those that are
+            passed on, such as scores that are scaled by what was measured; by default the result's own.
 
     Raises:
         DataError: If the parts of the answer are not both targets and units.
