@@ -47,8 +47,9 @@ FORMATS = (".svg", ".pdf", ".png")
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; the columns after the first are aligned right."""
-    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+    lines = [f"| {' | '.join(row)} |" for row in (columns, *rows)]
+    lines.insert(1, "|---|" + "---:|" * (len(columns) - 1))  # below the names
+    return "\n".join([*lines, ""])
 
 
 def report(metadata: Metadata, table: str, folder: Path | None = None, file_name: str = "results", **state: Any) -> str:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError, MethodError
+from ..leave_out.outcomes import Answer
 from ..leave_out.removal import Tokens
 from ..results.attribution import Attribution
 from ..results.units.grouping import units_of
@@ -54,17 +55,18 @@ class Aligned(NamedTuple):
         """
         return tuple(sorted(token for word in words for token in self.tokens_of[model][word]))
 
-    def difference(self, models: Names, **fields: Any) -> ModelDifference:
-        """Return the difference of the two, with further fields of the result.
+    def difference(self, models: Names, answers: tuple[Answer, Answer], difference: Answer) -> ModelDifference:
+        """Return the result: the difference of the scores, with what was measured.
 
         Args:
             models: The names of the models.
-            **fields: What was measured: the other fields of the result.
+            answers: The answers of the models to the whole text.
+            difference: The difference of these answers, whose outcome is whether they differ.
         """
         before, after = self.both
         scores = np.array(list(map(_scores_of_words, self.both, self.tokens_of)))  # (2 models, U)
         sinks = {*_words_with_sinks(before, self.tokens_of[BEFORE]), *_words_with_sinks(after, self.tokens_of[AFTER])}
-        constants = np.array([_bias_and_sink(before), _bias_and_sink(after)], np.float64)  # (2 models, bias and sink)
+        constants = np.array(list(map(_bias_and_sink, self.both)), np.float64)  # (2 models, bias and sink)
         bias, sink = (constants[AFTER] - constants[BEFORE]).astype(np.float32)
         shared_fields = ("method", "settings", "signed", "version", "text", "text_pair", "completion", "quantity")
         return ModelDifference(
@@ -79,8 +81,11 @@ class Aligned(NamedTuple):
             models=models,
             model=" → ".join(models),
             notes=(*(f"before: {note}" for note in before.notes), *(f"after: {note}" for note in after.notes)),
+            changed=bool(difference.outcome),
+            measured=(answers[BEFORE].value, answers[AFTER].value),
+            answers=tuple(answer.prediction for answer in answers if answer.prediction is not None),
+            predictions=() if difference.prediction is None else (difference.prediction,),
             **{name: getattr(after, name) for name in shared_fields},
-            **fields,
         )
 
 

@@ -18,7 +18,7 @@ from ..results.targets import Prediction
 from ..tasks.targets import Choice
 from .aligned import Aligned
 from .explaining import ExplainedTexts, explain_answers, explain_completions
-from .result import AFTER, BEFORE, ModelDifference, Names
+from .result import AFTER, BEFORE, ModelDifference
 from .shared_outputs import SharedOutputs
 from .sides import Sides, sides_of
 
@@ -110,29 +110,9 @@ class Compared:
         names = (self._sides[BEFORE].name, self._sides[AFTER].name)
         answers_of_texts = self.answers_without([TextRemoval(text, ()) for text in range(len(self.aligned))])
         return [
-            _model_difference(text, names, answers, _difference(*answers, self._outputs))
+            text.difference(names, answers, _difference(*answers, self._outputs))
             for text, answers in zip(self.aligned, answers_of_texts, strict=True)
         ]
-
-
-def _model_difference(
-    text: Aligned, names: Names, answers: tuple[Answer, Answer], difference: Answer
-) -> ModelDifference:
-    """Return the result of one text.
-
-    Args:
-        text: The attributions of both models.
-        names: The names of the models.
-        answers: The answers of the models to the whole text.
-        difference: The difference of these answers.
-    """
-    return text.difference(
-        names,
-        changed=bool(difference.outcome),
-        measured=(answers[BEFORE].value, answers[AFTER].value),
-        answers=tuple(answer.prediction for answer in answers if answer.prediction is not None),
-        predictions=() if difference.prediction is None else (difference.prediction,),
-    )
 
 
 def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) -> Answer:

@@ -21,7 +21,7 @@ from ..results.attribution import Attribution
 from ..results.targets import Prediction
 from ..tasks.base import generating_task
 from ..tasks.targets import Choice
-from .shared_outputs import LabelOfModel, SharedOutputs
+from .shared_outputs import ComparedLabel, SharedOutputs
 from .sides import Sides
 
 
@@ -78,9 +78,8 @@ def explain_answers(
     ]
     explained: list[Explained] = []
     for model, encodings in enumerate(encodings_by_model):
-        labels = [label.of_model(model) for label in compared_labels]
         with sides[model].active():
-            attributions = _explain_labels(sides[model].explainer, encodings, labels, method)
+            attributions = _explain_labels(sides[model].explainer, model, encodings, compared_labels, method)
             answers_without = TextAnswers(task_models[model], encodings, attributions, progress=VERIFYING)
         explained.append(Explained(attributions, answers_without))
     return ExplainedTexts(explained, outputs, single)
@@ -88,21 +87,24 @@ def explain_answers(
 
 def _explain_labels(
     explainer: Explainer,
+    model: int,
     encodings: Sequence[Encoding],
-    labels: Sequence[LabelOfModel],
+    labels: Sequence[ComparedLabel],
     method: str | Method | None,
 ) -> list[Attribution]:
     """Explain one label of each text, less the one that is subtracted from it.
 
     Args:
-        explainer: The model.
+        explainer: The explainer of one model.
+        model: Which one it is, `BEFORE` or `AFTER`.
         encodings: The texts.
-        labels: The label of each text, and the one that is subtracted.
+        labels: What is explained of each text.
         method: The method; None for the default.
     """
     attributions: dict[int, Attribution] = {}  # by the index of the text
-    for contrast in dict.fromkeys(label.subtracted for label in labels):  # a call takes one contrast
-        targets = {text: label.label for text, label in enumerate(labels) if label.subtracted == contrast}
+    for subtracted in dict.fromkeys(label.subtracted for label in labels):  # a call takes one contrast
+        targets = {text: label.label[model] for text, label in enumerate(labels) if label.subtracted == subtracted}
+        contrast = None if subtracted is None else subtracted[model]
         encodings_of_call = [encodings[text] for text in targets]
         results = explainer(encodings_of_call, targets=list(targets.values()), contrast=contrast, method=method)
         attributions.update(zip(targets, results, strict=True))

@@ -35,9 +35,12 @@ class ModelDifference(Attribution):
     described: ClassVar = "a difference of two models"
     columns: ClassVar[Mapping[str, Any]] = {
         "changed": bool,
-        **{f"prediction_{side}": str for side in ("before", "after")},
-        **{f"measured_{side}": Number for side in ("before", "after")},
-        **{f"scores_{side}": FloatArray for side in ("before", "after")},
+        "prediction_before": str,
+        "prediction_after": str,
+        "measured_before": Number,
+        "measured_after": Number,
+        "scores_before": FloatArray,
+        "scores_after": FloatArray,
     }
 
     models: Names

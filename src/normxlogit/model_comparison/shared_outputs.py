@@ -17,22 +17,11 @@ class Pair(NamedTuple):
     after: int  # in the model after
 
 
-class LabelOfModel(NamedTuple):
-    """What is explained of one model: an output, less another one."""
-
-    label: int
-    subtracted: int | None  # None for nothing
-
-
 class ComparedLabel(NamedTuple):
     """What is explained of both models: an output that they share, less another one."""
 
     label: Pair
     subtracted: Pair | None  # None for nothing
-
-    def of_model(self, model: int) -> LabelOfModel:
-        """Return it for one of the models, `BEFORE` or `AFTER`."""
-        return LabelOfModel(self.label[model], None if self.subtracted is None else self.subtracted[model])
 
 
 class SharedOutputs:

@@ -295,14 +295,16 @@ def _medium(block: MediumBlock, color: bool) -> RenderableType:
 
 
 def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
-    """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores.
+    """Return a line with the meanings of the colours, or of the marks that are drawn, and further notes on scores.
 
     Args:
         block: The legend.
         color: Whether there are colours, otherwise marks.
         marks: The strengths of the pieces and cells before it.
     """
-    meanings = block.meanings() if color else _meanings_of_marks(block, marks)
+    meanings = block.meanings()
+    if not color:
+        meanings = [(sign, text) for sign, text in meanings if any(sign * mark >= FAINT for mark in marks)]
     notes = _notes_on_colours(block) if color else _notes_on_marks(block, are_drawn=bool(meanings))
     if not meanings and not notes:
         return None
@@ -312,11 +314,6 @@ def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
         line.append(COLOR_KEYS[sign] if color else MARK_KEYS[sign], _shade(sign) if color else None)
         line.append_text(_text(f" {meaning}   ", style))
     return line.append_text(_text("   ".join(notes), style))
-
-
-def _meanings_of_marks(block: Legend, marks: Sequence[float]) -> list[tuple[int, str]]:
-    """Return the signs of the marks that are drawn, 1 and -1, with their meanings."""
-    return [(sign, text) for sign, text in block.meanings() if any(sign * mark >= FAINT for mark in marks)]
 
 
 def _notes_on_colours(block: Legend) -> list[str]:

@@ -125,14 +125,18 @@ class Verification:
 
     def validate(self, tokens: int) -> None:
         """Raise ValueError if a removal does not fit an input of some tokens."""
-        known = self.unit in REMOVED_UNITS or self.unit in parts_of_media()
-        require(known, f"verified, unit: {abbreviated(self.unit)} is of no extension that is installed")
-        known = self.removed_by in REMOVED_BY or self.removed_by in parts_of_media().values()
-        require(known, f"verified, removed_by: {abbreviated(self.removed_by)} is of no extension that is installed")
-        optional = [removal for removal in (self.smallest, self.control) if removal is not None]
-        for removal in (self.original, *self.single, self.together, *optional):
+        of_media = parts_of_media()
+        _require_known("unit", self.unit, {*REMOVED_UNITS, *of_media})
+        _require_known("removed_by", self.removed_by, {*REMOVED_BY, *of_media.values()})
+        # `smallest` and `control` may be None.
+        for removal in filter(None, (self.original, *self.single, self.together, self.smallest, self.control)):
             require(all(token < tokens for token in removal.tokens), "verified: a token that is not there")
             require(bool(removal.units) == bool(removal.tokens), "verified: units without tokens")
+
+
+def _require_known(field: str, value: str, known: set[str]) -> None:
+    """Raise ValueError if a field has a value that neither this package nor an extension has."""
+    require(value in known, f"verified, {field}: {abbreviated(value)} is of no extension that is installed")
 
 
 def _predicted_label(removal: Removal | None) -> str | None:
