@@ -153,12 +153,23 @@ def load_examples(
 def _text_columns(
     table: RowSource, columns: str | Sequence[str], task: GlueTask | None, source_name: str
 ) -> Sequence[str]:
-    """Return the column of texts, or the two of pairs: those that the caller names, or usual ones."""
+    """Return the column of texts, or the two of pairs: those that the caller names, the task's, or usual ones.
+
+    Args:
+        table: The rows.
+        columns: The column that the caller names, or two; empty for none.
+        task: The task of GLUE whose data it is; None for other data.
+        source_name: What errors call the table.
+    """
     named = (columns,) if isinstance(columns, str) else tuple(columns)
-    text_columns = named or _usual_columns(table.names(), task)
+    if task is not None and not named:
+        return task.columns
+    existing = table.names()
+    usual = (names for names in USUAL_COLUMNS if set(names) <= set(existing))
+    text_columns = named or next(usual, ())
     if not text_columns:
-        existing = ", ".join(table.names())
-        raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {existing}")
+        advice = f"columns (--columns) says which column holds the text; it has {', '.join(existing)}"
+        raise DataError(f"{source_name}: {advice}")
     return text_columns
 
 
@@ -176,13 +187,6 @@ def _packaged_reviews(gold_labels: Any, limit: int | None) -> Examples:
     lines = Path(__file__).with_name(f"{SAMPLE}.jsonl").read_text(encoding="utf-8").splitlines()
     meaning = meaning_of(gold_labels, TASKS["sst2"].labels)
     return Examples(Example(**json.loads(line), meaning=meaning) for line in lines[:limit])
-
-
-def _usual_columns(existing: Sequence[str], task: GlueTask | None) -> tuple[str, ...]:
-    """Return the columns of a task's texts, or the first usual ones that a table has; () if it has none."""
-    if task is not None:
-        return task.columns
-    return next((columns for columns in USUAL_COLUMNS if set(columns) <= set(existing)), ())
 
 
 def _open_source(

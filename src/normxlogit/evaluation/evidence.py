@@ -80,11 +80,11 @@ class Place(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """An input whose units the model was found to read.
+    """An input that is measured: the model answers as it should, and reads the evidence.
 
     Attributes:
         case: The input with its evidence.
-        tokens: A result with its tokens; the scores are those of the method `random`.
+        tokens: A result that has the input's tokens; its scores are those of the method `random`.
         units: The U units that are ranked.
         is_evidence: Which of them are evidence, (U,).
     """
@@ -159,7 +159,7 @@ def evaluate_evidence(
 
 
 def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Judged], Counter[str]]:
-    """Return the inputs that can be measured, and how many are left out for each reason."""
+    """Return the inputs that can be measured, and how many others there are for each reason to leave them out."""
     judged: list[Judged] = []
     left_out = Counter[str]()
     for number, case in enumerate(cases):
@@ -169,7 +169,7 @@ def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Jud
             raise DataError(f"row {number}: {error}") from None
         if isinstance(outcome, Judged):
             judged.append(outcome)
-        else:
+        else:  # the reason
             left_out[outcome] += 1
     return judged, left_out
 
@@ -276,12 +276,13 @@ def _scores_by_place(a: Attribution, kind: SourceKind) -> dict[Place, float]:
 
 def _result(name: str, judged: Sequence[Judged], scores_of_inputs: Sequence[Array]) -> EvidenceResult:
     """Return how high scores, (U,) for each input, rank the evidence of the inputs."""
-    first, first_two, area = [], [], []
-    for item, scores in zip(judged, scores_of_inputs, strict=True):
-        first.append(found_among(1, scores, item.is_evidence))
-        first_two.append(found_among(2, scores, item.is_evidence))
-        area.append(auroc(scores, item.is_evidence))
-    return EvidenceResult(name, tuple(first), tuple(first_two), tuple(area))
+    rankings = [(scores, item.is_evidence) for item, scores in zip(judged, scores_of_inputs, strict=True)]
+    return EvidenceResult(
+        name,
+        first=tuple(found_among(1, *ranking) for ranking in rankings),
+        first_two=tuple(found_among(2, *ranking) for ranking in rankings),
+        auroc=tuple(auroc(*ranking) for ranking in rankings),
+    )
 
 
 def found_among(count: int, scores: Array, is_evidence: Mask) -> float:
@@ -325,22 +326,24 @@ def _rarest(judged: Judged) -> Array:
     highest_ids = []
     for unit in judged.units:
         ids = [token_id or 0 for token_id, place in zip(a.units.ids, places, strict=False) if place.overlaps([unit])]
-        highest_ids.append(max(ids))
+        highest_ids.append(max(ids))  # a unit that is ranked has a token
     return np.array(highest_ids, np.float64)
 
 
 def _overlap(judged: Judged) -> Array:
     """Score units by how many of their words stand outside the units, as a question shares words with its answer.
 
-    Each word counts as one divided by the number of units that hold it.
+    Each word counts as one divided by the number of units that hold it. Of a pair, the units of the other text are
+    outside.
     """
     texts = [judged.tokens.text or "", judged.tokens.text_pair or ""]
     words_of_units = [_words(texts[unit.text or 0][unit.start : unit.end]) for unit in judged.units]
     unit_counts = Counter[str]()  # how many units hold a word
-    words_outside: dict[int | None, Counter[str]] = {}  # of both texts, outside the units of the text that is the key
+    # How often a word stands in both texts, without the units of one text: 0, 1 or None, as in `Place.text`.
+    words_outside = {text: Counter(_words(" ".join(texts))) for text in {unit.text for unit in judged.units}}
     for unit, words in zip(judged.units, words_of_units, strict=True):
         unit_counts.update(set(words))
-        words_outside.setdefault(unit.text, Counter(_words(" ".join(texts)))).subtract(words)
+        words_outside[unit.text].subtract(words)
     scores = []
     for unit, words in zip(judged.units, words_of_units, strict=True):
         shared = [word for word in set(words) if words_outside[unit.text][word] > 0]

@@ -167,12 +167,11 @@ def run_frontier(
     )
     points = []
     for method, result in zip(method_list, results, strict=True):
-        if isinstance(result, Refused):
-            points.append(Point(method.spec, result))
-        else:
-            work = partial(measure_cost, explainer, timed_encodings, method, rounds=rounds)
-            cost = costs.cached(work, f"cost-{method.info.name}", method.settings)
-            points.append(Point(method.spec, result, cost))
+        cost = None
+        if isinstance(result, Faithfulness):
+            measure = partial(measure_cost, explainer, timed_encodings, method, rounds=rounds)
+            cost = costs.cached(measure, f"cost-{method.info.name}", method.settings)
+        points.append(Point(method.spec, result, cost))
     return points
 
 
@@ -194,6 +193,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
     """
     model = explainer.task_model
     encodings = list(encodings)
+    # Texts of different lengths are in one batch, unless it was found that padding changes what the model answers.
     groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
     model_batches = [model.batch([encodings[index] for index in group], group) for group in groups]
 
@@ -206,7 +206,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
 
     functions = {"forward": forward, "method": lambda: explainer(encodings, method=method)}
     first_times = in_turn(functions, rounds=1, warmup=0)  # not counted: the first call also takes the model apart
-    if REPEATS * ratio(first_times["method"], first_times["forward"]) > LONG:
+    if REPEATS * ratio(first_times["method"], first_times["forward"]) > LONG:  # "forward" is `REPEATS` passes
         rounds = min(rounds, FEW_ROUNDS)
     times = in_turn(functions, rounds=rounds, warmup=0)
     passes = [REPEATS * times_longer for times_longer in ratios(times["method"], times["forward"])]

@@ -67,11 +67,11 @@ Check = Callable[[Any], Any]
 
 
 def plain(value: Any) -> Any:
-    """Return a value for strict JSON: numpy numbers as Python's, NaN and infinities as strings."""
+    """Return a value for strict JSON: numpy numbers as Python's, and NaN and infinities, which it lacks, as strings."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, float):
-        return _plain_float(value)
+        return value if math.isfinite(value) else JSON_NAMES[str(value)]
     if is_dataclass(value) or hasattr(value, "_fields"):
         value = {name: getattr(value, name) for name in field_names(value)}
     if isinstance(value, Mapping):
@@ -79,11 +79,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(map(plain, value))
     return value
-
-
-def _plain_float(value: float) -> float | str:
-    """Return a number for strict JSON, which lacks NaN and infinities."""
-    return value if math.isfinite(value) else JSON_NAMES[str(value)]
 
 
 def same(value: Any, other: Any) -> bool:
