@@ -48,7 +48,10 @@ class GlueTask:
 TASKS = {
     "sst2": GlueTask("sst2", ("sentence",), ("negative", "positive")),
     "mnli": GlueTask(
-        "mnli", ("premise", "hypothesis"), ("entailment", "neutral", "contradiction"), "validation_mismatched"
+        "mnli",
+        ("premise", "hypothesis"),
+        ("entailment", "neutral", "contradiction"),
+        validation="validation_mismatched",
     ),
     "qnli": GlueTask("qnli", ("question", "sentence"), ("entailment", "not_entailment")),
     "stsb": GlueTask("stsb", ("sentence1", "sentence2")),

@@ -1,7 +1,7 @@
 """The commands that measure methods on a model: evaluate faithfulness, frontier and evidence."""
 
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -45,9 +45,18 @@ def faithfulness(
         if data.dataset in TASKS:
             check_head(explainer.task_model, TASKS[data.dataset])
         folder = None if output is None else output / "runs"
-        keywords: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
         with progress(len(chosen_methods)) as on_progress:
-            results = list(run_methods(explainer, examples, chosen_methods, on_progress=on_progress, **keywords))
+            results = list(
+                run_methods(
+                    explainer,
+                    examples,
+                    chosen_methods,
+                    folder=folder,
+                    protocol=protocol,
+                    seed=seed,
+                    on_progress=on_progress,
+                )
+            )
         metadata = {"dataset": Path(data.dataset).name, "model": explainer.task_model.name, "protocol": protocol}
         metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
         text = write_faithfulness(output, results, metadata)

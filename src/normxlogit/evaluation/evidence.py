@@ -265,13 +265,8 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
 def _scores_by_place(a: Attribution, kind: SourceKind) -> dict[Place, float]:
     """Return the score of each unit of a kind by its place."""
     a = a if kind in a.units.kind else a.group(kind)
-    scores = {}
-    for kind_of_unit, text, span, score in zip(
-        a.units.kind, a.units.sequence, a.units.spans or (), a.scores, strict=False
-    ):
-        if kind_of_unit == kind:
-            scores[Place(text, *span)] = float(score)
-    return scores
+    units = zip(a.units.kind, a.units.sequence, a.units.spans or (), a.scores, strict=False)
+    return {Place(text, *span): float(score) for unit_kind, text, span, score in units if unit_kind == kind}
 
 
 def _result(name: str, judged: Sequence[Judged], scores_of_inputs: Sequence[Array]) -> EvidenceResult:

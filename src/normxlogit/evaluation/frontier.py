@@ -287,8 +287,9 @@ def _draw_points(axes: Any, points: Points, looks: Mapping[str, Look]) -> None:
         errors = [[result.aopc - low], [high - result.aopc]]  # matplotlib's: the lengths of the bars, down and up
         look = looks[point.method]
         name = f"{result.aopc:.3f}  {shortened(point.method, NAME)}"
-        style = {"fmt": look.marker, "color": look.color, "elinewidth": 0.7}
-        axes.errorbar([cost.passes], [result.aopc], errors, **style, label=name)
+        axes.errorbar(
+            [cost.passes], [result.aopc], errors, fmt=look.marker, color=look.color, elinewidth=0.7, label=name
+        )
     axes.legend(title="AOPC and method", loc="upper center", bbox_to_anchor=(0.45, -0.22), fontsize=8)
 
 

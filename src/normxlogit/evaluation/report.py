@@ -268,8 +268,9 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
 def _draw_curve(axes: Any, result: Faithfulness, curve: str, look: Look) -> Any:
     """Draw a curve of a method with its 95% intervals, if there are any; return its line."""
     percents = [100 * level for level in result.levels]
-    style = {"linestyle": look.line, "color": look.color, "marker": look.marker, "markersize": 3}
-    (line,) = axes.plot(percents, result.curves[curve], **style)  # matplotlib returns a list of the lines
+    (line,) = axes.plot(  # matplotlib returns a list of the lines
+        percents, result.curves[curve], linestyle=look.line, color=look.color, marker=look.marker, markersize=3
+    )
     if curve in result.curve_intervals:
         low, high = zip(*result.curve_intervals[curve], strict=True)
         axes.fill_between(percents, low, high, color=look.color, alpha=0.12, linewidth=0)

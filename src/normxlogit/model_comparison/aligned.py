@@ -11,7 +11,6 @@ from ..leave_out.removal import Tokens
 from ..results.attribution import Attribution
 from ..results.units.grouping import units_of
 from ..results.units.spans import NamedSpan
-from ..results.units.units import UnitKind
 from .result import AFTER, BEFORE, ModelDifference, Names
 
 
@@ -20,7 +19,8 @@ class Aligned(NamedTuple):
 
     Attributes:
         both: The attributions, before and after.
-        words: The words, then two further units: the rest of the text, and the words of a completion.
+        words: The words, then two further units: the rest of the text, and the words of a completion. Their `tokens`
+            are empty, as those of two models stand in `tokens_of`.
         tokens_of: The tokens of each of `words`, in the model before and in the model after.
     """
 
@@ -42,8 +42,8 @@ class Aligned(NamedTuple):
             # The tokens of the two units that are not words, which are appended below.
             tokens_of_words += [_tokens_outside(a, tokens_of_words), tuple(a.answer_units)]
         whole = "text" if after.completion is None else "prompt"
-        words.append(_without_span(f"the rest of the {whole}", "rest"))
-        words.append(_without_span("the answer's earlier words", "answer"))
+        for name, kind in ((f"the rest of the {whole}", "rest"), ("the answer's earlier words", "answer")):
+            words.append(NamedSpan(name, start=0, end=0, tokens=(), kind=kind, sequence=None))
         return cls((before, after), words, tokens_of)
 
     def tokens(self, words: Sequence[int], model: int) -> Tokens:
@@ -89,11 +89,6 @@ class Aligned(NamedTuple):
         )
 
 
-def _without_span(name: str, kind: UnitKind) -> NamedSpan:
-    """Return a unit without a place in a text; its tokens stand in `Aligned.tokens_of`, for either model."""
-    return NamedSpan(name, start=0, end=0, tokens=(), kind=kind, sequence=None)
-
-
 class _Word(NamedTuple):
     """A word of one of the two models, in the order of the text."""
 
@@ -116,7 +111,6 @@ def _shared_words(before: Attribution, after: Attribution) -> tuple[list[NamedSp
         if last is not None and last.sequence == word.sequence and word.start < last.end:  # they share characters
             words[-1] = last._replace(end=max(word.end, last.end))
         else:
-            # Its tokens stand in `tokens_of`, for either model.
             words.append(NamedSpan("", word.start, word.end, tokens=(), kind="word", sequence=word.sequence))
             for tokens_of_words in tokens_of:
                 tokens_of_words.append(())

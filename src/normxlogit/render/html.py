@@ -86,7 +86,7 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction)
+    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction)  # templates call them by their names
     environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}  # the filter `tojson` writes no spaces
     environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
     uncoloured = Piece("")[1:]  # all fields but the text: a piece that has these needs no element of its own

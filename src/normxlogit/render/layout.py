@@ -133,7 +133,8 @@ def _columns_of_tokens(a: Attribution) -> tuple[list[str], list[UnitScore]]:
         texts = _texts(a)
         groups = overlapping_groups(a, a.offsets)
     return texts, [
-        UnitScore("", group.tokens, a.scores[..., list(group.tokens)].sum(-1), group.start, group.end)
+        # Its text is cut out of `texts` by its span.
+        UnitScore("", group.tokens, a.scores[..., list(group.tokens)].sum(-1), start=group.start, end=group.end)
         for group in groups
     ]
 

@@ -69,7 +69,7 @@ def _parts_of(s: Attribution) -> list[_Part]:
         loss = None
         if s.verified and span in unit_of_span:
             loss = s.verified.loss(s.earlier_parts[span])
-        parts.append(_Part(number, target.name, is_thought, unit_of_span.get(span), loss))
+        parts.append(_Part(number, target.name, is_thought, unit=unit_of_span.get(span), loss=loss))
     return parts
 
 

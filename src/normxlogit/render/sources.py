@@ -51,7 +51,7 @@ def source_blocks(s: Attribution) -> Blocks:
     summed = s.whole()
     links = links_of(s)
     return [
-        Header("", facts, s.notes, verdict(s.verified)),
+        Header(facts=facts, notes=s.notes, tested=verdict(s.verified)),
         as_sentences(answer_pieces(s)),
         links,
         *ways_of(s, links.data["shares"]),

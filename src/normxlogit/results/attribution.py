@@ -46,7 +46,7 @@ class Attribution(Contents):
     # Choosing
 
     def __iter__(self) -> "Iterator[Attribution]":
-        return (self[index] for index in range(len(self)))
+        return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, target: str | SupportsIndex) -> "Attribution":
         """Return the result for one target, without the target axis.
