@@ -177,7 +177,13 @@ def _text_columns(
 
 
 def _check_columns(columns: Sequence[str], existing: Sequence[str], source_name: str) -> None:
-    """Refuse columns that a table does not have."""
+    """Refuse columns that a table does not have.
+
+    Args:
+        columns: The columns that are read.
+        existing: Those of the table.
+        source_name: What errors call the table.
+    """
     missing = [column for column in columns if column not in existing]
     if missing:
         advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
@@ -195,7 +201,15 @@ def _packaged_reviews(gold_labels: Any, limit: int | None) -> Examples:
 def _open_source(
     source: Any, name: str, task: GlueTask | None, split: str, data_dir: str | Path | None
 ) -> tuple[RowSource, str]:
-    """Return a source of rows, and its name for errors."""
+    """Return a source of rows, and its name for errors.
+
+    Args:
+        source: As in `load_examples`.
+        name: The source as a string; empty for rows in memory.
+        task: The task of GLUE that it names; None for none.
+        split: As in `load_examples`.
+        data_dir: As in `load_examples`.
+    """
     if not isinstance(source, str | Path):
         return source_in_memory(source), f"the {type(source).__name__}"
     path = _local_file(name, split, data_dir)
@@ -208,7 +222,14 @@ def _open_source(
 
 
 def _source_on_hub(name: str, task: GlueTask | None, split: str, source_name: str) -> RowSource:
-    """Return the rows of a data set on the hub, which is downloaded if it is not in the cache of `datasets`."""
+    """Return the rows of a data set on the hub, which is downloaded if it is not in the cache of `datasets`.
+
+    Args:
+        name: The name of the data set.
+        task: The task of GLUE that it names; None for none.
+        split: Which split.
+        source_name: What errors call it.
+    """
     datasets = optional_module("datasets", "data sets of the hub need datasets: pip install 'normxlogit[eval]'")
     repository_and_configuration: tuple[str, ...] = (name,)
     if task is not None:

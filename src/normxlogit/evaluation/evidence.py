@@ -1,6 +1,6 @@
 """Known evidence: are the parts of a text that its answer is known to rest on scored highest?"""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from math import comb
@@ -177,7 +177,14 @@ def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Jud
 def _measured(
     explainer: Explainer, judged: Sequence[Judged], method: Method, on_progress: OnProgress | None
 ) -> EvidenceResult | Refused:
-    """Return how high a method ranks the evidence of inputs; its refusal if it does not work on the model."""
+    """Return how high a method ranks the evidence of inputs; its refusal if it does not work on the model.
+
+    Args:
+        explainer: The model.
+        judged: The inputs.
+        method: The method.
+        on_progress: Called with the steps; None for nothing.
+    """
     scores_of_inputs = []  # (U,) each
     try:
         for _, item in with_progress(method.spec, judged, on_progress):
@@ -232,7 +239,13 @@ def _ranked_units(a: Attribution, case: Known) -> list[Place]:
 
 
 def _answers_with_target(explainer: Explainer, a: Attribution, case: Known) -> bool:
-    """Return whether a model answers with the target, or prefers it to the contrast; True where any answer is taken."""
+    """Return whether a model answers with the target, or prefers it to the contrast; True where any answer is taken.
+
+    Args:
+        explainer: The model.
+        a: A result for the target of the input, by any method.
+        case: The input, with its target.
+    """
     target = a.target
     if case.completion is not None or case.target is None or target.id is None:
         return True
@@ -270,7 +283,13 @@ def _scores_by_place(a: Attribution, kind: SourceKind) -> dict[Place, float]:
 
 
 def _result(name: str, judged: Sequence[Judged], scores_of_inputs: Sequence[Array]) -> EvidenceResult:
-    """Return how high scores, (U,) for each input, rank the evidence of the inputs."""
+    """Return how high scores, (U,) for each input, rank the evidence of the inputs.
+
+    Args:
+        name: The name of the method or of the ranking.
+        judged: The N inputs.
+        scores_of_inputs: The scores of the units of each input, (U,).
+    """
     rankings = [(scores, item.is_evidence) for item, scores in zip(judged, scores_of_inputs, strict=True)]
     return EvidenceResult(
         name,
@@ -334,8 +353,9 @@ def _overlap(judged: Judged) -> Array:
     texts = [judged.tokens.text or "", judged.tokens.text_pair or ""]
     words_of_units = [_words(texts[unit.text or 0][unit.start : unit.end]) for unit in judged.units]
     unit_counts = Counter[str]()  # how many units hold a word
-    # How often a word stands in both texts, without the units of one text: 0, 1 or None, as in `Place.text`.
-    words_outside = {text: Counter(_words(" ".join(texts))) for text in {unit.text for unit in judged.units}}
+    words_of_texts = _words(" ".join(texts))
+    # How often a word stands in both texts, without the units of the text that is the key, as in `Place.text`.
+    words_outside: defaultdict[int | None, Counter[str]] = defaultdict(lambda: Counter(words_of_texts))
     for unit, words in zip(judged.units, words_of_units, strict=True):
         unit_counts.update(set(words))
         words_outside[unit.text].subtract(words)

@@ -323,7 +323,7 @@ def measure(
     return Faithfulness(
         method=method,
         aopc=float(per_text.mean()),
-        aopc_interval=mean_interval(per_text, seed)[1:],
+        aopc_interval=mean_interval(per_text, seed)[1:],  # low and high, without the mean before them
         sufficiency=float(perturbed.kept_drops.mean()),
         sufficiency_interval=mean_interval(perturbed.kept_drops.mean(1), seed)[1:],
         quality=float(np.mean(qualities)),
@@ -344,7 +344,7 @@ def measure(
 
 
 def _level_intervals(figures: Array) -> tuple[tuple[float, float], ...]:
-    """Return the 95% interval of each level's mean, of figures of texts at levels (N, 9)."""
+    """Return the 95% interval of each level's mean, low and high, of figures of texts at levels (N, 9)."""
     return tuple(student_interval(figures_of_level)[1:] for figures_of_level in figures.T)
 
 

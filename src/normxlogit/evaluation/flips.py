@@ -53,7 +53,13 @@ def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> D
 
 
 def _removals_of_first_words(model: TaskModel, text: int, attribution: Attribution) -> Iterator[TextRemoval]:
-    """Yield what is removed from a text: none of its words, the word of the highest score, the first two and so on."""
+    """Yield what is removed from a text: none of its words, the word of the highest score, the first two and so on.
+
+    Args:
+        model: The model.
+        text: The index of the text.
+        attribution: The scores of its tokens.
+    """
     words = removable_for_task(model, attribution).parts  # the highest scored first
     for count in range(min(MOST, len(words)) + 1):
         tokens = sorted(token for word in words[:count] for token in word.tokens)

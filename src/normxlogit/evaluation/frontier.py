@@ -276,7 +276,13 @@ def frontier_figure(panels: Panels) -> "PlotFigure":
 
 
 def _draw_points(axes: Any, points: Points, looks: Mapping[str, Look]) -> None:
-    """Draw the points of a panel with their intervals, the line of the frontier, and a legend, the best first."""
+    """Draw the points of a panel with their intervals, the line of the frontier, and a legend, the best first.
+
+    Args:
+        axes: Matplotlib's axes of the panel.
+        points: The methods of the panel; those that were refused are left out.
+        looks: The look of each method, by its name with settings.
+    """
     entries = measured(points)
     if not entries:
         return

@@ -94,7 +94,12 @@ def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
 
 
 def _class_marks(examples: Sequence[Example], class_names: list[str]) -> list[list[float]]:
-    """Return a 1 for each gold label and a 0 for each other label of the model, (N, C)."""
+    """Return a 1 for each gold label and a 0 for each other label of the model, (N, C).
+
+    Args:
+        examples: The N labelled texts.
+        class_names: The C labels of the model.
+    """
     meanings = [example.meaning for example in examples]
     if meanings.count(meanings[0]) < len(meanings):
         raise DataError("the examples are of data whose labels have different meanings: measure on each by itself")

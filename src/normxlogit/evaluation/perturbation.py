@@ -41,9 +41,9 @@ def perturb(answers: TextAnswers, attributions: Sequence[Attribution], protocol:
     """
     regression = answers.model.task.outputs.kind == "value"
     whole = _values_without(answers, [[] for _ in attributions])  # (N, C)
-    drops: list[Array] = []  # of each level, (N,)
-    kept_drops: list[Array] = []  # of each level, (N,)
-    outputs: list[Array] = []  # of each level, (N,)
+    drops = []  # of each level, (N,)
+    kept_drops = []  # of each level, (N,)
+    outputs = []  # of each level, (N,)
     for level in LEVELS:
         tokens_of_texts = [
             split(encoding, attribution.scores, level, protocol)
@@ -94,7 +94,12 @@ def split(encoding: Encoding, scores: npt.NDArray[np.floating[Any]], level: floa
 
 
 def _values_without(answers: TextAnswers, removed: Iterable[list[int]]) -> Array:
-    """Return the probabilities, or the output of a regression model, without some tokens of each text, (N, C)."""
+    """Return the probabilities, or the output of a regression model, without some tokens of each text, (N, C).
+
+    Args:
+        answers: The model's answers to the texts without some of their tokens.
+        removed: The positions of the tokens that are taken out of each text, in any order.
+    """
     removals = [TextRemoval(text, tuple(sorted(tokens))) for text, tokens in enumerate(removed)]
     # Every answer of a classifier, or regression, has logits: the condition is for the type checker.
     logits = torch.stack([answer.logits for answer in answers(removals) if answer.logits is not None])

@@ -113,7 +113,13 @@ def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColu
 
 
 def _figure_cell(result: RankingResult, name: str, digits: int) -> str:
-    """Return a share, or a mean with its interval, as a cell of a table; an empty one if it was not measured."""
+    """Return a share, or a mean with its interval, as a cell of a table; an empty one if it was not measured.
+
+    Args:
+        result: The result of a method.
+        name: The name of the figure.
+        digits: Its decimal places.
+    """
     if name in result.shares:
         return f"{result.shares[name]:.{digits}f}"
     return interval_text(result.means[name], digits) if name in result.means else ""

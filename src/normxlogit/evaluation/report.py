@@ -186,7 +186,7 @@ def panel_figure(panels: int, across: int) -> "Iterator[tuple[PlotFigure, list[A
     columns = min(panels, across)
     rows = ceil(panels / columns)
     with plot_style():
-        figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)
+        figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)  # inches, with room for a legend at the right
         grid = list(figure.subplots(rows, columns, squeeze=False).flat)
         for axes in grid[panels:]:  # the last row may be longer than its panels
             axes.remove()
@@ -266,7 +266,14 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
 
 
 def _draw_curve(axes: Any, result: Faithfulness, curve: str, look: Look) -> Any:
-    """Draw a curve of a method with its 95% intervals, if there are any; return its line."""
+    """Draw a curve of a method with its 95% intervals, if there are any; return its line.
+
+    Args:
+        axes: Matplotlib's axes of the panel.
+        result: The result of the method.
+        curve: Which curve, as in `curves_figure`.
+        look: How the method is drawn.
+    """
     percents = [100 * level for level in result.levels]
     (line,) = axes.plot(  # matplotlib returns a list of the lines
         percents, result.curves[curve], linestyle=look.line, color=look.color, marker=look.marker, markersize=3

@@ -68,7 +68,12 @@ def compare_models(
 
 
 def _folder_of_table(texts: list[str], output: Path | None) -> Path | None:
-    """Return the folder that the comparison of a table of texts is written to; None of texts themselves."""
+    """Return the folder that the comparison of a table of texts is written to; None of texts themselves.
+
+    Args:
+        texts: The arguments of the command: texts, or the name of a table.
+        output: The folder that is named; None for none.
+    """
     if len(texts) > 1 or Path(texts[0]).suffix not in SUFFIXES:
         return None
     if output is None:

@@ -18,7 +18,6 @@ from ..pipeline.completions.sources import explain_sources, explained_of
 from ..pipeline.options import Options
 from ..pipeline.progress import VERIFYING
 from ..results.attribution import Attribution
-from ..results.targets import Prediction
 from ..tasks.base import generating_task
 from ..tasks.targets import Choice
 from .shared_outputs import ComparedLabel, SharedOutputs
@@ -64,8 +63,8 @@ def explain_answers(
     """
     task_models = [side.explainer.task_model for side in sides]
     outputs = SharedOutputs(*task_models)
-    encodings_by_model: list[list[Encoding]] = []
-    predictions_by_model: list[list[Prediction]] = []
+    encodings_by_model = []
+    predictions_by_model = []
     single = False
     for side, task_model in zip(sides, task_models, strict=True):
         with side.active():

@@ -102,7 +102,12 @@ class SharedOutputs:
         return ComparedLabel(answer_after, subtracted)
 
     def _subtracted_from(self, answer_after: Pair, answer_before: Pair | None) -> Pair | None:
-        """Return the answer before if it is another one, and of equal answers the other one of two labels."""
+        """Return the answer before if it is another one, and of equal answers the other one of two labels.
+
+        Args:
+            answer_after: The answer after, or the answer before where only that is a shared label.
+            answer_before: The answer before; None if it is not a shared label.
+        """
         if answer_before not in (None, answer_after):
             return answer_before
         other_labels = [pair for pair in self.pairs if pair != answer_after]

@@ -25,7 +25,12 @@ SINGLE = ("word", "token", "source")
 
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
-    """Return the header of a result, or of several methods' for one text and target with what each costs."""
+    """Return the header of a result, or of several methods' for one text and target with what each costs.
+
+    Args:
+        results: The result, or those of several methods on one text.
+        tested: What a verification found, as text; empty without one.
+    """
     first = results[0]
     prediction = prediction_of(first)
     methods = map(method_of if len(results) == 1 else _method_with_cost, results)
@@ -78,7 +83,12 @@ def _explained(a: Attribution) -> str:
 
 
 def _target_text(a: Attribution, explained: str) -> str:
-    """Return the explained target with its contrast, its layer and its position, as far as it has them."""
+    """Return the explained target with its contrast, its layer and its position, as far as it has them.
+
+    Args:
+        a: The result.
+        explained: What a positive score is for, see `_explained`.
+    """
     if a.generated:
         target = "each generated token" if a.explains_itself else explained
         place = "" if a.layers is None else f", layer {a.layers[-1]} shown"

@@ -70,7 +70,12 @@ def generation_blocks(g: Attribution) -> Blocks:
 
 
 def _transcript(g: Attribution, negative: str | None) -> Blocks:
-    """Return the blocks of a transcript: its words, and the sound with what each word rests on."""
+    """Return the blocks of a transcript: its words, and the sound with what each word rests on.
+
+    Args:
+        g: The transcript, with its tokens as targets.
+        negative: The meaning of a negative score; None of a method without signs.
+    """
     by_word = _by_word(g)
     media, scores = _media_blocks(by_word or g, first_part=0)
     words = answer_pieces(by_word, from_first=True) if by_word else []
@@ -121,7 +126,12 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
 
 
 def _token_piece(g: Attribution, token: int) -> Piece:
-    """Return the piece of a token; of a generated one with its probability, and the likeliest token if that differs."""
+    """Return the piece of a token; of a generated one with its probability, and the likeliest token if that differs.
+
+    Args:
+        g: The generated text.
+        token: The index of the token among those of the prompt and the completion.
+    """
     is_special = g.special_tokens_mask[token]
     piece = Piece(g.tokens[token] if is_special else NO_CHARACTER, name=_name(g, token), source=token)
     part = token - g.answer_units.start  # the place among the generated tokens
@@ -197,7 +207,12 @@ def _name(g: Attribution, *tokens: int) -> str:
 
 
 def _strongest(g: Attribution, negative: str) -> Table:
-    """Return a table of the strongest words of the prompt and earlier tokens for each generated token."""
+    """Return a table of the strongest words of the prompt and earlier tokens for each generated token.
+
+    Args:
+        g: The generated text.
+        negative: The meaning of a negative score, which stands beside words that have one.
+    """
     grid = _grid_of_context(g)
     rows = []
     for part, token in enumerate(g.answer_units):

@@ -140,7 +140,12 @@ def _columns_of_tokens(a: Attribution) -> tuple[list[str], list[UnitScore]]:
 
 
 def _facts(a: Attribution, columns: Sequence[UnitScore]) -> dict[str, list[str]]:
-    """Return what was measured of each column, by what it is called."""
+    """Return what was measured of each column, by what it is called.
+
+    Args:
+        a: The result.
+        columns: The words, or groups of tokens, that are drawn.
+    """
     predictions = [prediction_text(prediction) for prediction in a.token_predictions or ()]
     alone = [predictions[column.tokens[0]] if predictions and len(column.tokens) == 1 else "" for column in columns]
     without = [without_text(a, column.tokens) for column in columns]
@@ -155,7 +160,14 @@ def _unknown_token(a: Attribution, tokens: Sequence[int]) -> str:
 def _described_columns(
     a: Attribution, texts: Sequence[str], columns: Sequence[UnitScore], facts: Facts
 ) -> list[_DescribedColumn]:
-    """Return what is drawn of each column, and in which text."""
+    """Return what is drawn of each column, and in which text.
+
+    Args:
+        a: The result.
+        texts: The text, or the two of a pair.
+        columns: The words, or groups of tokens, that are drawn.
+        facts: What was measured of each column.
+    """
     described = []
     text_index = 0
     for number, column in enumerate(columns):
@@ -181,7 +193,13 @@ def _described_columns(
 
 
 def _details(a: Attribution, tokens: Sequence[int], measured: Mapping[str, str]) -> str:
-    """Return the lines of the tooltip of some tokens: what was measured of them, and what is special of them."""
+    """Return the lines of the tooltip of some tokens: what was measured of them, and what is special of them.
+
+    Args:
+        a: The result.
+        tokens: The indices of the tokens.
+        measured: What was measured of them, by what it is called; empty where nothing was.
+    """
     lines = [f"{name}: {fact}" for name, fact in measured.items() if fact]
     if a.reads_at in tokens:
         lines.append(READ_HERE)
@@ -201,7 +219,13 @@ def _kind(a: Attribution, tokens: Sequence[int]) -> str:
 
 
 def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_DescribedColumn]) -> Grid:
-    """Return the scores of the columns, with a row for each label and layer."""
+    """Return the scores of the columns, with a row for each label and layer.
+
+    Args:
+        a: The result.
+        columns: The words, or groups of tokens, with their scores for each label and layer.
+        described: What is drawn of each of them.
+    """
     rows = _row_names(a)
     scores = np.zeros((len(rows), 0), np.float32)  # a text without words has no columns
     if columns:

@@ -140,7 +140,13 @@ def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
 
 
 def _drawn_block(block: Block, color: bool, marks: Sequence[float]) -> list[RenderableType]:
-    """Return what a terminal draws of a block; nothing of heat maps and links, which are for pages alone."""
+    """Return what a terminal draws of a block; nothing of heat maps and links, which are for pages alone.
+
+    Args:
+        block: The block.
+        color: Whether colours are drawn, otherwise marks.
+        marks: The strengths of the blocks up to this one, whose signs a legend explains.
+    """
     if isinstance(block, Fold):
         return _drawn(block.blocks, color) if block.essential else []
     if isinstance(block, Legend):
@@ -167,7 +173,12 @@ def _text(text: str, style: Style | None = None) -> Text:
 
 
 def _columns(sides: Iterable[Any], rows: Iterable[Iterable[Text]]) -> Columns:
-    """Return rows in columns, each aligned at a side."""
+    """Return rows in columns, each aligned at a side.
+
+    Args:
+        sides: The side of each column, "left" or "right".
+        rows: The cells of each row.
+    """
     table = Columns.grid(padding=(0, 2, 0, 0))
     for side in sides:
         table.add_column(justify=side, overflow="fold")  # all give way where lines are narrow
@@ -223,7 +234,13 @@ def _sentence(pieces: Pieces, color: bool) -> Text:
 
 
 def _style(piece: Piece, strength: float, color: bool) -> Style | None:
-    """Return the colour of a strength; that of a piece's kind if the strength has none."""
+    """Return the colour of a strength; that of a piece's kind if the strength has none.
+
+    Args:
+        piece: The piece.
+        strength: Its own strength, or that of its cell.
+        color: Whether colours are drawn.
+    """
     return (_shade(strength) if color else None) or STYLES.get(piece.kind)
 
 
@@ -275,7 +292,13 @@ def _table(block: Table, color: bool) -> RenderableType:
 
 
 def _cells(block: Table, rows: Sequence[Sequence[Cell]], color: bool) -> Columns:
-    """Draw the cells of some rows of a table, with their marks where there are no colours."""
+    """Draw the cells of some rows of a table, with their marks where there are no colours.
+
+    Args:
+        block: The table.
+        rows: Those of its rows that are drawn, with the headings.
+        color: Whether colours are drawn.
+    """
     sides: list[str] = []  # where each column is aligned
     columns: list[list[Text]] = []
     for index, column in enumerate(block.columns):
@@ -302,9 +325,7 @@ def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
         color: Whether there are colours, otherwise marks.
         marks: The strengths of the pieces and cells before it.
     """
-    meanings = block.meanings()
-    if not color:
-        meanings = [(sign, text) for sign, text in meanings if any(sign * mark >= FAINT for mark in marks)]
+    meanings = block.meanings() if color else _meanings_of_marks(block, marks)
     notes = _notes_on_colours(block) if color else _notes_on_marks(block, are_drawn=bool(meanings))
     if not meanings and not notes:
         return None
@@ -314,6 +335,11 @@ def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
         line.append(COLOR_KEYS[sign] if color else MARK_KEYS[sign], _shade(sign) if color else None)
         line.append_text(_text(f" {meaning}   ", style))
     return line.append_text(_text("   ".join(notes), style))
+
+
+def _meanings_of_marks(block: Legend, marks: Sequence[float]) -> list[tuple[int, str]]:
+    """Return the signs of the marks that are drawn, 1 and -1, with their meanings; arguments as of `_legend`."""
+    return [(sign, text) for sign, text in block.meanings() if any(sign * mark >= FAINT for mark in marks)]
 
 
 def _notes_on_colours(block: Legend) -> list[str]:

@@ -97,7 +97,12 @@ def _all_scores(laid_out: Layout) -> Fold:
 
 
 def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> Blocks:
-    """Return the blocks of several methods' results for one text and target."""
+    """Return the blocks of several methods' results for one text and target.
+
+    Args:
+        results: A result of each method.
+        words: Whether pieces are words, as in `layout`.
+    """
     layouts = _layouts(results, words)
     titles = distinct_names(results, method_of)
     common_header = header(results)
@@ -117,7 +122,12 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
 
 
 def _agreement(titles: Sequence[str], correlations: Float64Array) -> Table:
-    """Return the table of rank correlations, (M, M)."""
+    """Return the table of rank correlations, (M, M).
+
+    Args:
+        titles: The names of the M methods.
+        correlations: Their correlations, (M, M); NaN where there is none.
+    """
     rows = [
         [cell(title), *(cell("none" if np.isnan(correlation) else f"{correlation:.2f}") for correlation in row)]
         for title, row in zip(titles, correlations, strict=True)
@@ -146,7 +156,12 @@ def bounded(grid: Grid) -> Block:
 
 
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
-    """Lay out the results of several methods on one target and layer, with the same pieces of text."""
+    """Lay out the results of several methods on one target and layer, with the same pieces of text.
+
+    Args:
+        results: A result of each method.
+        words: Whether pieces are words, as in `layout`.
+    """
     layouts = [layout(a, words=words) for a in results]
     first = layouts[0]
     for laid_out in layouts:

@@ -88,8 +88,13 @@ class Attribution(Contents):
         if self.completion is None:
             raise DataError(f"{len(self.targets)} targets are not parts of one answer; choose one")
         target = Target("part", self.completion, span=(len(self.prompt or ""), len(self.text or "")))
-        cleared: Fields = {"predictions": (), "generated": (), "diagnostics": {}}
-        return self._transformed(lambda scores: scores.sum(0, dtype=np.float64), targets=(target,), **cleared)
+        return self._transformed(
+            lambda scores: scores.sum(0, dtype=np.float64),
+            targets=(target,),
+            predictions=(),
+            generated=(),
+            diagnostics={},
+        )
 
     def _summed(self, purpose: str) -> "Attribution":
         """Return the result with one score for each unit, of a completion the sum over the answer."""

@@ -178,7 +178,12 @@ def verdict(verified: Verification | None) -> str:
 
 
 def answer_text(removal: Removal, verified: Verification | None = None) -> str:
-    """Return an answer without units, with the probability of the explained target if that is not the prediction."""
+    """Return an answer without units, with the probability of the explained target if that is not the prediction.
+
+    Args:
+        removal: The answer without some units.
+        verified: The verification that it is of; None to leave out the explained target.
+    """
     value, prediction = removal.value, removal.prediction
     if removal.quantity == "difference":  # of the answers of two models
         label = f"{prediction.label}, " if prediction else ""
@@ -210,7 +215,12 @@ def removal_text(removal: Removal) -> str:
 
 
 def names_of(verified: Verification, removal: Removal) -> str:
-    """Return the units of a removal as a list in a sentence."""
+    """Return the units of a removal as a list in a sentence.
+
+    Args:
+        verified: The verification that it is of.
+        removal: The answer without some units.
+    """
     if removal.values and removal is verified.together:
         return "any of the sources"  # of a cited answer
     if verified.smallest is None and len(removal.units) > 1 and not verified.named:
@@ -219,7 +229,12 @@ def names_of(verified: Verification, removal: Removal) -> str:
 
 
 def _listed(units: Sequence[str], unit: str) -> str:
-    """Return units, each a word, region or other `unit`, as a list in a sentence."""
+    """Return units, each a word, region or other `unit`, as a list in a sentence.
+
+    Args:
+        units: The texts of the units; of parts of media their places.
+        unit: What one of them is called, as in `Verification.unit`.
+    """
     if not units:
         return "nothing"
     if len(units) > MOST_NAMED:

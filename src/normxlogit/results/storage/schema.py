@@ -67,11 +67,11 @@ Check = Callable[[Any], Any]
 
 
 def plain(value: Any) -> Any:
-    """Return a value for strict JSON: numpy numbers as Python's, and NaN and infinities, which it lacks, as strings."""
+    """Return a value for strict JSON: numpy numbers as Python's, NaN and infinities as strings."""
     if isinstance(value, np.ndarray | np.generic):
         return plain(value.tolist())
     if isinstance(value, float):
-        return value if math.isfinite(value) else JSON_NAMES[str(value)]
+        return _plain_float(value)
     if is_dataclass(value) or hasattr(value, "_fields"):
         value = {name: getattr(value, name) for name in field_names(value)}
     if isinstance(value, Mapping):
@@ -79,6 +79,11 @@ def plain(value: Any) -> Any:
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(map(plain, value))
     return value
+
+
+def _plain_float(value: float) -> float | str:
+    """Return a number for strict JSON, which lacks NaN and infinities."""
+    return value if math.isfinite(value) else JSON_NAMES[str(value)]
 
 
 def same(value: Any, other: Any) -> bool:
@@ -285,7 +290,13 @@ def field_names(record: Any) -> Sequence[str]:
 
 
 def _record(record: Any, checks: dict[str, Check], state: Any) -> Any:
-    """Return a record of a state, each field of which has passed its check."""
+    """Return a record of a state, each field of which has passed its check.
+
+    Args:
+        record: The class, a dataclass or a named tuple.
+        checks: The check of each field, by its name.
+        state: A value for each field, by its name, as a file has it.
+    """
     if not isinstance(state, Mapping):
         raise _refusal("fields with values", state)
     values = {}

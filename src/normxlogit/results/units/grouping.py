@@ -154,7 +154,12 @@ def check_coarser(a: "Attribution", groups: Groups) -> None:
 
 
 def units_of(groups: Groups, texts: Sequence[str]) -> Units:
-    """Return named spans of texts, pictures and sounds as units."""
+    """Return named spans of texts, pictures and sounds as units.
+
+    Args:
+        groups: The spans, regions and media.
+        texts: The text, and the second text of a pair: what `NamedSpan.sequence` counts.
+    """
     return Units(
         kind=tuple(group.kind for group in groups),
         text=tuple(
@@ -220,7 +225,12 @@ def groups_of(a: "Attribution", by: SourceSpec) -> Groups:
 
 
 def _media_groups(a: "Attribution", by: SourceSpec) -> Groups:
-    """Return the pictures and sounds of a result as groups, or regions of them and what these leave."""
+    """Return the pictures and sounds of a result as groups, or regions of them and what these leave.
+
+    Args:
+        a: The result.
+        by: The coarser units, of which those are looked for that are regions.
+    """
     groups = []
     left = [np.ones(medium.shape) for medium in a.media]  # the share of each part that is in no region yet
     for place in media_places(a.media, by, has_text=bool(a.text)):

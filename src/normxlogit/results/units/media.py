@@ -273,7 +273,13 @@ def _kinds_present_first(media: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def _placed_regions(media: Sequence[Any], named: Fields, has_text: bool) -> list[MediaPlace]:
-    """Return named regions with their media; one that could be of two kinds is of a medium that is there."""
+    """Return named regions with their media; one that could be of two kinds is of a medium that is there.
+
+    Args:
+        media: The pictures and sounds of the input.
+        named: What a caller wrote for each region, by its name.
+        has_text: Whether the input has a text, too.
+    """
     regions = []
     unplaced = {**named}
     for kind, class_of_kind in _kinds_present_first(media):

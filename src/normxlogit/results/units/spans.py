@@ -179,7 +179,13 @@ def _sources_of_kind(sequence: Sequenced, kind: SourceKind) -> Groups:
 
 
 def _named_source(sequence: Sequenced, name: str, span: Indices) -> NamedSpan:
-    """Return a source that the caller named by its characters, with its tokens."""
+    """Return a source that the caller named by its characters, with its tokens.
+
+    Args:
+        sequence: The prompt with its completion.
+        name: What the caller calls it.
+        span: What the caller gave: its first character, and one past its last.
+    """
     if not isinstance(span, Sequence) or not _is_pair(span):
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
     start, end = span
@@ -237,6 +243,10 @@ def _named_parts(sequence: Sequenced, parts: Mapping[str, Span]) -> Groups:
 
     A token with the quotation mark before a word belongs to the word, and a special token that is written, such as
     "[TOOL_CALLS]", to the part that names it.
+
+    Args:
+        sequence: The prompt with its completion.
+        parts: The characters of each part in the completion, by its name.
     """
     tokens = range(sequence.prompt_tokens, len(sequence.offsets))
     named_parts = []
@@ -251,7 +261,12 @@ def _named_parts(sequence: Sequenced, parts: Mapping[str, Span]) -> Groups:
 
 
 def _named_tokens(sequence: Sequenced, parts: PartSpec) -> list[int]:
-    """Return the generated tokens that are named one by one; none if the parts are named in another way."""
+    """Return the generated tokens that are named one by one; none if the parts are named in another way.
+
+    Args:
+        sequence: The prompt with its completion.
+        parts: How the caller divides the answer.
+    """
     first = sequence.prompt_tokens
     count = len(sequence.offsets) - first
     if parts == "token":
@@ -266,7 +281,12 @@ def _named_tokens(sequence: Sequenced, parts: PartSpec) -> list[int]:
 
 
 def _span_in_answer(sequence: Sequenced, span: Any) -> Span:
-    """Return a span of characters of the completion as one of the whole text."""
+    """Return a span of characters of the completion as one of the whole text.
+
+    Args:
+        sequence: The prompt with its completion.
+        span: What the caller gave: the first character in the completion, and one past the last.
+    """
     if not isinstance(span, tuple) or not _is_pair(span):
         raise InputError(
             "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
