@@ -75,7 +75,13 @@ def checked_labels(model: TaskModel, examples: Sequence[Example]) -> Labels:
 
 
 def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
-    """Refuse models on which faithfulness is not measured, and what is not a list of examples."""
+    """Refuse models on which faithfulness is not measured, and what is not a list of examples.
+
+    Raises:
+        UnsupportedModelError: If the model does not classify texts, or answers with several values.
+        DataError: If there are no examples.
+        InputError: If one of them is something else.
+    """
     outputs = model.task.outputs
     model.task.check_input(model, "one text")
     if not _classifies_texts(model):

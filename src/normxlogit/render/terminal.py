@@ -331,7 +331,7 @@ def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
         return None
     line = Text()
     style = DIM if color else Style()
-    for sign, meaning in meanings:
+    for sign, meaning in meanings:  # a sign, 1 or -1, is also the strength of the strongest colour
         line.append(COLOR_KEYS[sign] if color else MARK_KEYS[sign], _shade(sign) if color else None)
         line.append_text(_text(f" {meaning}   ", style))
     return line.append_text(_text("   ".join(notes), style))
