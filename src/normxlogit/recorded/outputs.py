@@ -17,7 +17,8 @@ from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.generation import end_ids, until_end
 from ..model.task_model import TaskModel
-from ..parts.headpiece import Parts, answer_of
+from ..parts.headpiece import answer_of
+from ..parts.model_parts import Parts
 from ..parts.proofs import outputs_beyond_rounding, tolerance_for_given
 from ..pipeline.completions.completed import Completed
 from ..pipeline.completions.completion import CompletionRequest, completion_request, explain_run
