@@ -143,7 +143,7 @@ def output_embedding_path(model: PreTrainedModel) -> str | None:
     return path_of(model, embedding)
 
 
-def _return_states(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
+def _return_states(form: Form, hidden: Tensor, call_trunk: Any, *_: Any, **__: Any) -> Any:
     """Replace the trunk: return given hidden states in the form of its output.
 
     Heads may read the output of the trunk's pooler instead of the states: it is computed from them.
@@ -151,17 +151,23 @@ def _return_states(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -
     Args:
         form: How the trunk returns its states.
         hidden: The states, (B, T, H).
-        trunk: The trunk's own call, a bound method of the module.
+        call_trunk: The trunk's own forward, a bound method of the module, which is not called.
     """
     output = form.wrap(hidden)
-    pooler = getattr(trunk.__self__, "pooler", None)
+    pooler = getattr(call_trunk.__self__, "pooler", None)
     if form.pooled and isinstance(output, ModelOutput) and pooler is not None:
         output["pooler_output"] = pooler(hidden)
     return output
 
 
-def _project_on_rows(rows: Tensor, embedding: Any, hidden: Tensor) -> Tensor:
-    """Replace the output embedding: project states, (..., H), on some of its rows, (..., R)."""
-    module: nn.Module = embedding.__self__
+def _project_on_rows(rows: Tensor, call_embedding: Any, hidden: Tensor) -> Tensor:
+    """Replace the output embedding: project states, (..., H), on some of its rows, (..., R).
+
+    Args:
+        rows: The rows, (R,).
+        call_embedding: Its own forward, a bound method of the module, which is not called.
+        hidden: The states, (..., H).
+    """
+    module: nn.Module = call_embedding.__self__
     weight, bias = module.weight, getattr(module, "bias", None)  # now: a parametrised weight is made anew each time
     return nn.functional.linear(hidden, weight[rows], None if bias is None else bias[rows])  # type: ignore[index]

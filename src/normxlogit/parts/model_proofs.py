@@ -57,9 +57,9 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     # A shift by about 0.382 of the vocabulary, which is far from any simple fraction of it.
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
 
-    def project_shifted(embedding: Any, states: Tensor) -> Tensor:
-        """Replace the output embedding: its logits, shifted around the vocabulary."""
-        module = embedding.__self__
+    def project_shifted(call_embedding: Any, states: Tensor) -> Tensor:
+        """Return the logits of the output embedding, instead of its own forward, shifted around the vocabulary."""
+        module = call_embedding.__self__  # a bound method of the module
         return nn.functional.linear(states, module.weight, getattr(module, "bias", None)).roll(shift, -1)  # (..., V)
 
     rows = spread_rows(logits)  # (R,)
