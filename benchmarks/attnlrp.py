@@ -20,7 +20,8 @@ import torch
 
 from normxlogit import DataError, Explainer
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import Faithfulness, checked_labels, measure_attributions, run_methods
+from normxlogit.evaluation.faithfulness import Faithfulness, measure_attributions, run_methods
+from normxlogit.evaluation.gold_labels import checked_labels
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.statistics import mean_interval
 from normxlogit.methods import Method

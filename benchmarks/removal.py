@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from normxlogit.errors import DataError
-from normxlogit.evaluation.faithfulness import COUNTS, delete_words
+from normxlogit.evaluation.flips import COUNTS, delete_words
 from normxlogit.evaluation.report import markdown_table
 from normxlogit.evaluation.runs import OnProgress, with_progress
 from normxlogit.evaluation.statistics import interval_text, mean_interval

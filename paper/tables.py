@@ -10,7 +10,8 @@ from typing import Any
 
 from normxlogit.errors import DataError
 from normxlogit.evaluation.datasets import TASKS, load_examples
-from normxlogit.evaluation.faithfulness import Faithfulness, check_head, count_texts, run_methods
+from normxlogit.evaluation.faithfulness import Faithfulness, count_texts, run_methods
+from normxlogit.evaluation.gold_labels import check_head
 from normxlogit.evaluation.options import Protocol
 from normxlogit.evaluation.report import curves_figure, emphasised, markdown_table, write_faithfulness
 from normxlogit.evaluation.runs import under

@@ -29,7 +29,7 @@ def modules(package: Path = PACKAGE) -> dict[str, Path]:
 
 
 def module_imports(package: Path = PACKAGE) -> Graph:
-    """Return for each module the modules of the package that it imports or names.
+    """Return for each module the modules of the package that it imports or refers to by name.
 
     Imports inside functions count, and strings such as "normxlogit.plots.plots:heat_map". What only type checkers read
     does not count, nor what an extension.py names: that is how the core finds what it does not know.
@@ -37,8 +37,8 @@ def module_imports(package: Path = PACKAGE) -> Graph:
     files = modules(package)
     graph: Graph = {}
     for name, path in files.items():
-        named = {_module_of(reference, files) for reference in _referred(path, package)}
-        graph[name] = {module for module in named if module} - {name}
+        references = {_module_of(reference, files) for reference in _referred(path, package)}
+        graph[name] = references - {name, ""}
     return graph
 
 
@@ -61,8 +61,8 @@ def room_of(module: str) -> str:
 def circles(graph: Graph) -> list[list[str]]:
     """Return the circles of a graph, the largest first: modules each of which leads to all others of its circle."""
     components = networkx.strongly_connected_components(networkx.DiGraph(graph))
-    found = sorted(sorted(component) for component in components if len(component) > 1)
-    return sorted(found, key=len, reverse=True)
+    by_name = sorted(sorted(component) for component in components if len(component) > 1)
+    return sorted(by_name, key=len, reverse=True)
 
 
 def _name_of(path: Path, package: Path) -> tuple[str, ...]:
@@ -81,15 +81,16 @@ def _module_of(reference: str, files: dict[str, Path]) -> str:
 def _referred(path: Path, package: Path) -> Iterator[str]:
     """Yield the dotted names, with "normxlogit", that a file imports or that its strings hold."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    unseen = {id(n) for block in ast.walk(tree) if _typing_only(block) for part in block.body for n in ast.walk(part)}
-    of_package = path.name == "__init__.py"
+    typing_blocks = [node for node in ast.walk(tree) if _typing_only(node)]
+    for_type_checkers = {id(node) for block in typing_blocks for part in block.body for node in ast.walk(part)}
+    is_package = path.name == "__init__.py"  # whose name is that of its folder: "." is itself, not the folder above
     for node in ast.walk(tree):
-        if id(node) in unseen:
+        if id(node) in for_type_checkers:
             continue
         if isinstance(node, ast.ImportFrom):
             name = _name_of(path, package)
-            above = name[: len(name) - node.level + of_package] if node.level else ()
-            module = (*above, *filter(None, [node.module]))
+            parent = name[: len(name) - node.level + is_package] if node.level else ()  # of "..": two levels
+            module = (*parent, *filter(None, [node.module]))
             yield from (".".join((*module, alias.name)) for alias in node.names)
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -99,6 +100,7 @@ def _referred(path: Path, package: Path) -> Iterator[str]:
 
 
 def _typing_only(node: ast.AST) -> bool:
+    """Return whether a node is `if TYPE_CHECKING:`."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
@@ -112,9 +114,9 @@ def mermaid(graph: Graph) -> str:
 def table() -> str:
     """Return the rooms and what they are for as a Markdown table."""
     lines = ["| room | what is in it |", "|---|---|"]
-    for room, about in rooms().items():
+    for room, description in rooms().items():
         place = "`explainer.py`" if room == "explainer" else f"`{room}/`"
-        lines.append(f"| {place} | {about} |")
+        lines.append(f"| {place} | {description} |")
     return "\n".join(lines)
 
 

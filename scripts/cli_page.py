@@ -6,8 +6,9 @@ import sys
 import typing
 from pathlib import Path
 from types import NoneType, UnionType
+from typing import Any, NamedTuple
 
-from typer.models import ArgumentInfo
+from typer.models import ArgumentInfo, OptionInfo
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))  # `benchmarks` and `paper` are not installed
@@ -27,6 +28,7 @@ output, progress to standard error. A file given by `--output` is whole or not t
 PAPER = "python -m paper"
 BENCHMARKS = "python -m benchmarks"
 NAMES = {int: "number", float: "number", str: "text", Path: "path"}
+"""What the value of an option is called, by its type."""
 
 
 def commands(app, name="normxlogit"):
@@ -37,65 +39,111 @@ def commands(app, name="normxlogit"):
         yield from commands(group.typer_instance, f"{name} {group.name}")
 
 
+class Parameter(NamedTuple):
+    """An argument or an option of a command.
+
+    Attributes:
+        name: The name of the function's parameter.
+        annotation: What it takes, as a type.
+        info: How typer reads it.
+        default: Its value by default; `inspect.Parameter.empty` where there is none.
+    """
+
+    name: str
+    annotation: Any
+    info: ArgumentInfo | OptionInfo
+    default: Any
+
+    @property
+    def is_argument(self) -> bool:
+        """Whether it is given by its place, and not by a flag."""
+        return isinstance(self.info, ArgumentInfo)
+
+    @property
+    def metavar(self) -> str:
+        """The name of an argument in the usage."""
+        return self.info.metavar or self.name.upper()
+
+
 def written() -> str:
     """Return the page."""
-    parts = [HEAD]
-    names = {}  # some functions are several commands
+    names: dict[Any, list[str]] = {}  # some functions are several commands
     programs = [*commands(cli.app), (PAPER, paper.cli.root), *commands(paper.cli.app, PAPER)]
     programs += commands(benchmarks.commands.app, BENCHMARKS)
     for name, function in programs:
         names.setdefault(function, []).append(name)
-    for function, (name, *others) in names.items():
-        hints = typing.get_type_hints(function, include_extras=True)
-        options = inspect.signature(function).parameters.items()
-        taken = [(key, *typing.get_args(hints[key]), p.default) for key, p in options if typing.get_args(hints[key])]
-        taken.sort(key=lambda one: not isinstance(one[2], ArgumentInfo))
-        named = [_argument(key, info) for key, _, info, _ in taken if isinstance(info, ArgumentInfo)]
-        more = [*named, *(["[OPTIONS]"] if len(taken) > len(named) else [])]
-        usage = "\n".join(" ".join([command, *more]) for command in (name, *others))
-        heading = ", ".join([name, *(other.rpartition(" ")[2] for other in others)])
-        about, _, example = inspect.getdoc(function).partition("\n\nExample: ")
-        console = f"\n```console\n$ {example.strip()}\n```\n" if example else ""
-        parts.append(f"## {heading}\n\n{_cell(about)}\n\n```\n{usage}\n```\n{console}")
-        if taken:
-            rows = ["| option | value | default | what it is |", "|---|---|---|---|", *(_row(*one) for one in taken)]
-            parts.append("\n".join(rows) + "\n")
-    return "\n".join(parts)
+    return "\n".join([HEAD, *(_section(function, names_of_it) for function, names_of_it in names.items())])
 
 
-def _argument(key: str, info) -> str:
-    return info.metavar or key.upper()
+def _section(function: Any, names: list[str]) -> str:
+    """Return the section of a command.
+
+    Args:
+        function: Its function.
+        names: Its full names, of which a function may have several.
+    """
+    parameters = _parameters(function)
+    arguments = [parameter.metavar for parameter in parameters if parameter.is_argument]
+    options = ["[OPTIONS]"] if len(parameters) > len(arguments) else []
+    usage = "\n".join(" ".join([name, *arguments, *options]) for name in names)
+    heading = ", ".join([names[0], *(name.rpartition(" ")[2] for name in names[1:])])
+    description, _, example = (inspect.getdoc(function) or "").partition("\n\nExample: ")
+    console = f"\n```console\n$ {example.strip()}\n```\n" if example else ""
+    section = f"## {heading}\n\n{_cell(description)}\n\n```\n{usage}\n```\n{console}"
+    if not parameters:
+        return section
+    head = ["| option | value | default | what it is |", "|---|---|---|---|"]
+    return "\n".join([section, *head, *map(_row, parameters)]) + "\n"
 
 
-def _row(key: str, annotation, info, default) -> str:
+def _parameters(function: Any) -> list[Parameter]:
+    """Return what a command takes, its arguments first; what typer itself passes has no annotation with an info."""
+    hints = typing.get_type_hints(function, include_extras=True)
+    parameters = []
+    for name, parameter in inspect.signature(function).parameters.items():
+        annotated = typing.get_args(hints[name])  # (type, info) of Annotated
+        if annotated:
+            parameters.append(Parameter(name, *annotated, parameter.default))
+    return sorted(parameters, key=lambda parameter: not parameter.is_argument)
+
+
+def _row(parameter: Parameter) -> str:
     """Return the line of an argument or option."""
-    optional = typing.get_origin(annotation) in (UnionType, typing.Union)
-    kinds = [kind for kind in (typing.get_args(annotation) if optional else (annotation,)) if kind is not NoneType]
-    several = any(typing.get_origin(kind) is list for kind in (annotation, *kinds))
-    kind = next((typing.get_args(k)[0] for k in kinds if typing.get_origin(k) is list), kinds[0])
-    argument = isinstance(info, ArgumentInfo)
+    info = parameter.info
     # The first name that `typer.Option` is given within `Annotated` stands in its place for the default.
     flags = [name for name in (info.default, *(info.param_decls or ())) if isinstance(name, str)]
-    names = [_argument(key, info)] if argument else flags or [f"--{key.replace('_', '-')}"]
-    if kind is bool:
-        value = ""
-    elif typing.get_origin(kind) is typing.Literal:
-        value = ", ".join(f"`{choice}`" for choice in typing.get_args(kind))
-    elif typing.get_origin(kind) is tuple:
-        value = " and ".join(NAMES[part] for part in typing.get_args(kind))
-    else:
-        value = NAMES[kind]
-    if several:
-        value += ", several"
+    names = flags or [f"--{parameter.name.replace('_', '-')}"]
+    if parameter.is_argument:
+        names = [parameter.metavar]
+    default = parameter.default
     if isinstance(default, Path) and default.is_relative_to(ROOT):
         default = default.relative_to(ROOT)  # wherever the docs are built
-    default_text = (
-        "required" if default is inspect.Parameter.empty else "" if default in (None, False, "") else f"`{default}`"
-    )
-    return f"| {' '.join(f'`{name}`' for name in names)} | {value} | {default_text} | {_cell(info.help)} |"
+    default_text = "" if default in (None, False, "") else f"`{default}`"
+    if default is inspect.Parameter.empty:
+        default_text = "required"
+    shown_names = " ".join(f"`{name}`" for name in names)
+    return f"| {shown_names} | {_value_text(parameter.annotation)} | {default_text} | {_cell(info.help)} |"
+
+
+def _value_text(annotation: Any) -> str:
+    """Return what a parameter of a type takes, such as "number, several" for list[int] | None."""
+    is_union = typing.get_origin(annotation) in (UnionType, typing.Union)
+    types = [part for part in typing.get_args(annotation) if part is not NoneType] if is_union else [annotation]
+    lists = [part for part in types if typing.get_origin(part) is list]
+    value_type = typing.get_args(lists[0])[0] if lists else types[0]
+    if value_type is bool:
+        value = ""
+    elif typing.get_origin(value_type) is typing.Literal:
+        value = ", ".join(f"`{choice}`" for choice in typing.get_args(value_type))
+    elif typing.get_origin(value_type) is tuple:
+        value = " and ".join(NAMES[part] for part in typing.get_args(value_type))
+    else:
+        value = NAMES[value_type]
+    return f"{value}, several" if lists else value
 
 
 def _cell(text) -> str:
+    """Return a text as a cell of a Markdown table."""
     return re.sub(r"\s+", " ", text or "").strip().replace("|", "\\|").replace("<", "&lt;")
 
 

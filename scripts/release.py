@@ -55,19 +55,21 @@ def wheel_problems(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
         metadata = next(name for name in names if name.endswith(".dist-info/METADATA"))
-        about = archive.read(metadata).decode()
-    folder = metadata.partition("/")[0]
+        metadata_text = archive.read(metadata).decode()
+    folder = metadata.partition("/")[0]  # of what pip knows of the package
     problems = [
-        f"the wheel has {n}, which is not part of the package"
-        for n in names
-        if n.split("/")[0] not in ("normxlogit", folder)
+        f"the wheel has {name}, which is not part of the package"
+        for name in names
+        if name.split("/")[0] not in ("normxlogit", folder)
     ]
     package = {name.removeprefix("src/") for name in checkout() if name.startswith(f"{PACKAGE}/")}
     problems += [f"the wheel lacks {name}" for name in sorted((package | set(NEEDED)) - names)]
     problems += [
-        f"the wheel has {n}, which is not in the checkout" for n in names - package if n.startswith("normxlogit/")
+        f"the wheel has {name}, which is not in the checkout"
+        for name in names - package
+        if name.startswith("normxlogit/")
     ]
-    problems += [f"the wheel's metadata lacks {line!r}" for line in METADATA if line not in about]
+    problems += [f"the wheel's metadata lacks {line!r}" for line in METADATA if line not in metadata_text]
     if not any(name.startswith(f"{folder}/licenses/") for name in names):
         problems.append("the wheel lacks the licence")
     return problems
@@ -78,8 +80,9 @@ def sdist_problems(sdist: Path) -> list[str]:
     with tarfile.open(sdist) as archive:
         names = {member.name.partition("/")[2] for member in archive.getmembers() if member.isfile()}
     expected = {name for name in checkout() if not name.startswith(LEFT_OUT)}
+    unexpected = names - expected - {"PKG-INFO", ".gitignore"}  # which the build adds
     problems = [f"the sdist lacks {name}" for name in sorted(expected - names)]
-    return problems + [f"the sdist has {n}" for n in sorted(names - expected) if n not in ("PKG-INFO", ".gitignore")]
+    return problems + [f"the sdist has {name}" for name in sorted(unexpected)]
 
 
 def build(folder: Path, *options: str) -> tuple[Path, Path]:

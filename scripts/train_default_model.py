@@ -21,6 +21,7 @@ from pathlib import Path
 
 import torch
 from datasets import Dataset, load_dataset
+from tokenizers import Tokenizer
 from torch import Tensor, nn
 from transformers import (
     AutoModelForSequenceClassification,
@@ -74,7 +75,7 @@ class DistillationTrainer(Trainer):
     """Cross-entropy with the gold label, mixed with a teacher's softened distribution if there is one."""
 
     teacher: nn.Module | None = None
-    teacher_ids: Tensor | None = None
+    teacher_ids: Tensor | None = None  # the teacher's id of each of the model's word pieces
 
     def compute_loss(self, model: nn.Module, inputs: dict[str, Tensor], return_outputs: bool = False, **_: object):
         """Return the mixed loss; called by `Trainer` for training and evaluation alike."""
@@ -82,12 +83,13 @@ class DistillationTrainer(Trainer):
         loss = outputs.loss
         if self.teacher is not None and model.training:
             with torch.no_grad():
-                taught = self.teacher(**(inputs | {"input_ids": self.teacher_ids[inputs["input_ids"]]})).logits
+                teacher_logits = self.teacher(**inputs | {"input_ids": self.teacher_ids[inputs["input_ids"]]}).logits
             soft = nn.functional.kl_div(
                 (outputs.logits / TEMPERATURE).log_softmax(-1),
-                (taught / TEMPERATURE).softmax(-1),
+                (teacher_logits / TEMPERATURE).softmax(-1),
                 reduction="batchmean",
             )
+            # Times the squared temperature, as gradients of softened logits are so much smaller (Hinton et al., 2015).
             loss = (1 - SOFT_WEIGHT) * loss + SOFT_WEIGHT * TEMPERATURE**2 * soft
         return (loss, outputs) if return_outputs else loss
 
@@ -103,7 +105,18 @@ def train(
     seed: int,
     teacher: tuple[nn.Module, Tensor] | None = None,
 ) -> None:
-    """Fine-tune `model` in place."""
+    """Fine-tune a model in place.
+
+    Args:
+        model: The model.
+        tokenizer: Its tokenizer.
+        splits: The tokenised data, of which "train" is used.
+        output: The folder that `Trainer` works in.
+        epochs: How often the data is read.
+        rate: The highest learning rate.
+        seed: Of the order of the data, and of dropout.
+        teacher: A teacher, and its id of each of the model's word pieces; None without one.
+    """
     arguments = TrainingArguments(
         output_dir=str(output),
         num_train_epochs=epochs,
@@ -144,45 +157,57 @@ def accuracy(model: nn.Module, tokenizer: PreTrainedTokenizerBase, split: Datase
     return right / len(split)
 
 
-def pruned_vocabulary(tokenizer: PreTrainedTokenizerFast, splits: Dataset, size: int) -> list[int]:
+def pruned_vocabulary(tokenizer: PreTrainedTokenizerFast, split: Dataset, size: int) -> list[int]:
     """Choose word pieces: the specials and single characters, then the data's own, then the most common ones.
 
     BERT's vocabulary lists its pieces from frequent to rare, so low ids fill what the data leaves free.
+
+    Args:
+        tokenizer: The tokenizer.
+        split: The tokenised data.
+        size: How many pieces are chosen.
+
+    Returns:
+        Their ids, ascending.
     """
     pieces = sorted(tokenizer.get_vocab().items(), key=lambda item: item[1])
     keep = set(tokenizer.all_special_ids)
-    keep |= {i for piece, i in pieces if len(piece.removeprefix("##")) == 1 and piece.isascii()}
-    counts = Counter(i for ids in splits["input_ids"] for i in ids)
-    for i, count in counts.most_common():
+    # BERT marks a piece that does not begin a word with "##".
+    keep |= {token_id for piece, token_id in pieces if len(piece.removeprefix("##")) == 1 and piece.isascii()}
+    counts = Counter(token_id for ids in split["input_ids"] for token_id in ids)
+    for token_id, count in counts.most_common():
         if len(keep) >= size * 0.8 or count < 2:
             break
-        keep.add(i)
-    for piece, i in pieces:
+        keep.add(token_id)
+    for piece, token_id in pieces:
         if len(keep) >= size:
             break
         if piece.removeprefix("##").isalpha() and piece.isascii():
-            keep.add(i)
+            keep.add(token_id)
     return sorted(keep)
 
 
 def prune_tokenizer(tokenizer: PreTrainedTokenizerFast, kept: list[int]) -> PreTrainedTokenizerFast:
-    """Return the same tokenizer with only the kept pieces, renumbered in order."""
+    """Return the same tokenizer with only the kept pieces, renumbered in order.
+
+    Args:
+        tokenizer: The tokenizer.
+        kept: The ids of the pieces, ascending.
+    """
     state = json.loads(tokenizer.backend_tokenizer.to_str())
     new_id = {old: new for new, old in enumerate(kept)}
-    state["model"]["vocab"] = {p: new_id[i] for p, i in state["model"]["vocab"].items() if i in new_id}
+    vocabulary = state["model"]["vocab"]
+    state["model"]["vocab"] = {piece: new_id[old] for piece, old in vocabulary.items() if old in new_id}
     for token in state["added_tokens"]:
         token["id"] = new_id[token["id"]]
     for special in state["post_processor"].get("special_tokens", {}).values():
-        special["ids"] = [new_id[i] for i in special["ids"]]
+        special["ids"] = [new_id[old] for old in special["ids"]]
     for name in ("sep", "cls"):
         if name in state["post_processor"]:
             piece, old = state["post_processor"][name]
             state["post_processor"][name] = [piece, new_id[old]]
     state["truncation"] = state["padding"] = None
-    folder = type(tokenizer)
-    from tokenizers import Tokenizer
-
-    return folder(
+    return type(tokenizer)(
         tokenizer_object=Tokenizer.from_str(json.dumps(state)),
         model_max_length=512,
         **{
@@ -195,7 +220,14 @@ def prune_tokenizer(tokenizer: PreTrainedTokenizerFast, kept: list[int]) -> PreT
 def cut_student(
     teacher: BertForSequenceClassification, kept_ids: list[int], kept_layers: list[int], inner: int
 ) -> BertForSequenceClassification:
-    """Make a smaller model from the teacher's own weights."""
+    """Make a smaller model from the teacher's own weights.
+
+    Args:
+        teacher: The teacher.
+        kept_ids: The word pieces that are kept, by their ids.
+        kept_layers: The layers, counted from 0.
+        inner: The width of the feed-forward parts, of which the strongest neurons are kept.
+    """
     config = type(teacher.config).from_dict(teacher.config.to_dict())
     config.num_hidden_layers = len(kept_layers)
     config.vocab_size = len(kept_ids)

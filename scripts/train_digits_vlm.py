@@ -8,6 +8,7 @@ Digits and photographs come with scikit-learn; those of the held-out pictures ar
 """
 
 import argparse
+import itertools
 import json
 import math
 import time
@@ -55,10 +56,10 @@ WIDTH, LAYERS = 96, 3
 class Question(NamedTuple):
     """A question with its answer and the cells that it rests on."""
 
-    level: str
+    level: str  # one of `LEVELS`
     text: str
-    answer: str
-    cells: tuple[tuple[int, int], ...]
+    answer: str  # a digit
+    cells: tuple[tuple[int, int], ...]  # (row, column) each
 
 
 class Pictures:
@@ -73,7 +74,7 @@ class Pictures:
         half = slice(320, None) if heldout else slice(0, 320)
         self.photographs = [Image.fromarray(image[:, half]) for image in load_sample_images().images]
 
-    def one(self) -> tuple[np.ndarray, list[Question]]:
+    def draw(self) -> tuple[np.ndarray, list[Question]]:
         """Return a picture, (P, P, 3), and its questions."""
         random = self.random
         size = int(random.integers(48, 200))
@@ -81,35 +82,42 @@ class Pictures:
         x, y = (int(random.integers(0, side - size)) for side in photograph.size)
         background = photograph.crop((x, y, x + size, y + size)).resize((PIXELS, PIXELS), Image.Resampling.BILINEAR)
         picture = np.asarray(background, np.float32) * 0.55
-        order = [(int(c) // ROWS, int(c) % ROWS) for c in random.permutation(ROWS * ROWS)]
+        order = [(int(cell) // ROWS, int(cell) % ROWS) for cell in random.permutation(ROWS * ROWS)]
         values = random.permutation(10)[: random.integers(3, 5)].tolist()
-        placed = dict(zip(order, values, strict=False))
+        placed = dict(zip(order, values, strict=False))  # three or four digits, by (row, column)
         largest = order[0]
         for cell, value in placed.items():
-            high = 16 if cell == largest else int(random.integers(9, 13))
-            self._draw(picture, cell, self.digits[value], high)
+            height = 16 if cell == largest else int(random.integers(9, 13))
+            self._draw_digit(picture, cell, self.digits[value], height)
         for cell in order[len(values) :]:
-            self._clutter(picture, cell)
+            self._draw_clutter(picture, cell)
         return np.clip(picture, 0, 255).astype(np.uint8), self._questions(placed, largest)
 
-    def _draw(self, picture: np.ndarray, cell: tuple[int, int], images: np.ndarray, high: int) -> None:
+    def _draw_digit(self, picture: np.ndarray, cell: tuple[int, int], images: np.ndarray, height: int) -> None:
+        """Draw one of several images of a digit, (n, 8, 8), somewhere in a cell of a picture, which is changed."""
         image = Image.fromarray((255 * images[self.random.integers(len(images))]).astype(np.uint8))
-        alpha = np.asarray(image.resize((high, high), Image.Resampling.BILINEAR), np.float32)[..., None] / 255
-        dy, dx = self.random.integers(0, CELL - high + 1, 2)
+        alpha = np.asarray(image.resize((height, height), Image.Resampling.BILINEAR), np.float32)[..., None] / 255
+        dy, dx = self.random.integers(0, CELL - height + 1, 2)
         top, left = cell[0] * CELL + dy, cell[1] * CELL + dx
         colour = self.random.uniform(170, 255, 3)
-        area = picture[top : top + high, left : left + high]
+        area = picture[top : top + height, left : left + height]
         area += alpha * (colour - area)
 
-    def _clutter(self, picture: np.ndarray, cell: tuple[int, int]) -> None:
+    def _draw_clutter(self, picture: np.ndarray, cell: tuple[int, int]) -> None:
         """Draw the quarters of a digit in another order."""
         images = self.digits[self.random.integers(10)]
         image = images[self.random.integers(len(images))]
         quarters = [image[y : y + 4, x : x + 4] for y in (0, 4) for x in (0, 4)]
         a, b, c, d = (quarters[i] for i in self.random.permutation(4))
-        self._draw(picture, cell, np.block([[a, b], [c, d]])[None], int(self.random.integers(8, 12)))
+        self._draw_digit(picture, cell, np.block([[a, b], [c, d]])[None], int(self.random.integers(8, 12)))
 
     def _questions(self, placed: dict[tuple[int, int], int], largest: tuple[int, int]) -> list[Question]:
+        """Return the questions of a picture, in random order.
+
+        Args:
+            placed: Its digits, by (row, column).
+            largest: The cell of the largest.
+        """
         questions = [
             Question("position", f"which digit is {VERTICAL[y]}-{HORIZONTAL[x]}", str(value), ((y, x),))
             for (y, x), value in placed.items()
@@ -158,7 +166,7 @@ def processor() -> LlavaProcessor:
     )
 
 
-def network(reader: LlavaProcessor) -> LlavaForConditionalGeneration:
+def network(llava: LlavaProcessor) -> LlavaForConditionalGeneration:
     """Return a LLaVA of half a million weights."""
     sizes: dict[str, Any] = {
         "hidden_size": WIDTH,
@@ -167,7 +175,7 @@ def network(reader: LlavaProcessor) -> LlavaForConditionalGeneration:
         "num_attention_heads": 4,
     }
     vision = CLIPVisionConfig(image_size=PIXELS, patch_size=PATCH, projection_dim=WIDTH, **sizes)
-    tokenizer = reader.tokenizer
+    tokenizer = llava.tokenizer
     text = LlamaConfig(
         vocab_size=len(tokenizer),
         max_position_embeddings=128,
@@ -198,10 +206,10 @@ def network(reader: LlavaProcessor) -> LlavaForConditionalGeneration:
 class Reader:
     """Pictures and questions as tensors; the processor's arithmetic, for many at once."""
 
-    def __init__(self, reader: LlavaProcessor) -> None:
-        self.tokenizer = reader.tokenizer
-        images = reader.image_processor
-        self.mean, self.deviation = (np.array(v, np.float32) for v in (images.image_mean, images.image_std))
+    def __init__(self, llava: LlavaProcessor) -> None:
+        self.tokenizer = llava.tokenizer
+        self.mean = np.array(llava.image_processor.image_mean, np.float32)
+        self.deviation = np.array(llava.image_processor.image_std, np.float32)
 
     def pixels(self, pictures: list[np.ndarray]) -> torch.Tensor:
         """Return what the model reads of pictures, (B, 3, P, P)."""
@@ -209,26 +217,35 @@ class Reader:
         return torch.from_numpy(values.transpose(0, 3, 1, 2).copy())
 
     def words(self, questions: list[Question]) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Return questions as token ids, filled up on the left, (N, T), where they are words, and the answers, (N,)."""
+        """Return questions as token ids and a mask, padded on the left, (N, T) each, and the answers' ids, (N,)."""
         rows = [self.tokenizer.convert_tokens_to_ids(question.text.split()) for question in questions]
         longest = max(map(len, rows))
         ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows])
-        real = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
-        return ids, real, torch.tensor(self.tokenizer.convert_tokens_to_ids([q.answer for q in questions]))
+        mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows])
+        answer_ids = self.tokenizer.convert_tokens_to_ids([question.answer for question in questions])
+        return ids, mask, torch.tensor(answer_ids)
 
 
 def answers(model: Any, reader: Reader, pictures: list[np.ndarray], questions: list[list[Question]]) -> tuple[Any, Any]:
-    """Return the logits of the answers, (N, V), and the right ones, (N,); each picture is encoded once."""
+    """Return the logits of the answers, (N, V), and the ids of the right ones, (N,); each picture is encoded once.
+
+    Args:
+        model: The model.
+        reader: Makes tensors of pictures and questions.
+        pictures: B pictures, (P, P, 3) each.
+        questions: The questions of each, N in all.
+    """
     states = model.model.get_image_features(pixel_values=reader.pixels(pictures)).pooler_output
     states = torch.stack(list(states))  # (B, P, H)
-    ids, real, right = reader.words([question for asked in questions for question in asked])
-    states = states[[number for number, asked in enumerate(questions) for _ in asked]]  # (N, P, H)
-    mask = torch.cat([torch.ones(states.shape[:2], dtype=torch.long), real], 1)
+    ids, question_mask, answer_ids = reader.words(list(itertools.chain.from_iterable(questions)))
+    picture_indices = [index for index, of_picture in enumerate(questions) for _ in of_picture]  # (N,)
+    states = states[picture_indices]  # (N, P, H)
+    mask = torch.cat([torch.ones(states.shape[:2], dtype=torch.long), question_mask], 1)
     embedded = torch.cat([states, model.get_input_embeddings()(ids)], 1)
     output = model.model.language_model(
         inputs_embeds=embedded, attention_mask=mask, position_ids=(mask.cumsum(1) - 1).clamp(min=0)
     )
-    return model.lm_head(output.last_hidden_state[:, -1]), right
+    return model.lm_head(output.last_hidden_state[:, -1]), answer_ids
 
 
 def train(model: Any, reader: Reader, steps: int, batch: int, rate: float) -> None:
@@ -239,10 +256,10 @@ def train(model: Any, reader: Reader, steps: int, batch: int, rate: float) -> No
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * step / steps))
-        images, questions = zip(*(pictures.one() for _ in range(batch)), strict=True)
-        chosen = [_chosen(asked, easy=step < EASY * steps) for asked in questions]
-        logits, right = answers(model, reader, list(images), chosen)
-        loss = torch.nn.functional.cross_entropy(logits, right)
+        images, questions = zip(*(pictures.draw() for _ in range(batch)), strict=True)
+        chosen = [_chosen(of_picture, easy=step < EASY * steps) for of_picture in questions]
+        logits, answer_ids = answers(model, reader, list(images), chosen)
+        loss = torch.nn.functional.cross_entropy(logits, answer_ids)
         optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -264,12 +281,13 @@ def _chosen(questions: list[Question], *, easy: bool) -> list[Question]:
 @torch.no_grad()
 def accuracy(model: Any, reader: Reader, pictures: Pictures, count: int) -> str:
     """Return the share of right answers for each level, each question asked alone."""
-    images, questions = zip(*(pictures.one() for _ in range(count)), strict=True)
-    logits, answer = answers(model, reader, list(images), list(questions))
-    right = (logits.argmax(-1) == answer).tolist()
-    asked = [question for own in questions for question in own]
-    shares = [np.mean([r for r, q in zip(right, asked, strict=True) if q.level == level]) for level in LEVELS]
-    return ", ".join(f"{level} {share:.3f}" for level, share in zip(LEVELS, shares, strict=True))
+    images, questions = zip(*(pictures.draw() for _ in range(count)), strict=True)
+    logits, answer_ids = answers(model, reader, list(images), list(questions))
+    is_right = (logits.argmax(-1) == answer_ids).tolist()
+    right_by_level: dict[str, list[bool]] = {level: [] for level in LEVELS}
+    for question, right in zip(itertools.chain.from_iterable(questions), is_right, strict=True):
+        right_by_level[question.level].append(right)
+    return ", ".join(f"{level} {np.mean(right):.3f}" for level, right in right_by_level.items())
 
 
 def write(folder: Path, name: str, pictures: Pictures, count: int) -> None:
@@ -277,10 +295,11 @@ def write(folder: Path, name: str, pictures: Pictures, count: int) -> None:
     (folder / name).mkdir(parents=True, exist_ok=True)
     lines = []
     for index in range(count):
-        picture, questions = pictures.one()
+        picture, questions = pictures.draw()
         path = f"{name}/{index:04}.png"
         Image.fromarray(picture).save(folder / path)
-        for question in {question.level: question for question in questions}.values():
+        one_of_each_level = {question.level: question for question in questions}
+        for question in one_of_each_level.values():
             boxes = [[x * CELL, y * CELL, (x + 1) * CELL, (y + 1) * CELL] for y, x in question.cells]
             row = {"image": path, "question": question.text, "answer": question.answer, "boxes": boxes}
             lines.append(json.dumps(row | {"level": question.level}))
@@ -295,17 +314,17 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--pictures", type=int, default=100, help="of each part, for the questions")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.manual_seed(0)
-    read = processor()
-    model = network(read)
-    print(f"{sum(p.numel() for p in model.parameters()):,} weights")
-    train(model, Reader(read), given.steps, given.batch, given.rate)
-    print("held out:", accuracy(model, Reader(read), Pictures(2, heldout=True), 300))
-    model.eval().save_pretrained(given.folder / "model")
-    read.save_pretrained(given.folder / "model")
-    write(given.folder, "train", Pictures(3, heldout=False), given.pictures)
-    write(given.folder, "heldout", Pictures(4, heldout=True), given.pictures)
+    llava = processor()
+    model = network(llava)
+    print(f"{sum(weight.numel() for weight in model.parameters()):,} weights")
+    train(model, Reader(llava), arguments.steps, arguments.batch, arguments.rate)
+    print("held out:", accuracy(model, Reader(llava), Pictures(2, heldout=True), 300))
+    model.eval().save_pretrained(arguments.folder / "model")
+    llava.save_pretrained(arguments.folder / "model")
+    write(arguments.folder, "train", Pictures(3, heldout=False), arguments.pictures)
+    write(arguments.folder, "heldout", Pictures(4, heldout=True), arguments.pictures)
 
 
 if __name__ == "__main__":

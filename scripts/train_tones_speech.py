@@ -37,8 +37,8 @@ class Heard(NamedTuple):
     """A sound, its tones as words, and when each is heard."""
 
     samples: np.ndarray
-    words: list[int]
-    times: list[tuple[float, float]]
+    words: list[int]  # 0 to 9
+    times: list[tuple[float, float]]  # beginning and end of each, in seconds
 
 
 class Sounds:
@@ -47,7 +47,7 @@ class Sounds:
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
 
-    def one(self) -> Heard:
+    def draw(self) -> Heard:
         """Return a sound of 2 to 4 tones."""
         random = self.random
         count = int(random.integers(2, MOST + 1))
@@ -58,14 +58,14 @@ class Sounds:
         words, times = [], []
         for start, length in zip(starts, lengths, strict=True):
             word = int(random.integers(0, 10))
-            first, n = int(start * RATE), int(length * RATE)
-            seconds = np.arange(n) / RATE
+            first, sample_count = int(start * RATE), int(length * RATE)
+            seconds = np.arange(sample_count) / RATE
             pitch = LOWEST * STEP**word * random.uniform(0.98, 1.02)
-            phases = 2 * np.pi * pitch * seconds[None] * np.arange(1, 4)[:, None]
+            phases = 2 * np.pi * pitch * seconds[None] * np.arange(1, 4)[:, None]  # of the tone and two overtones
             weights = random.uniform(0.2, 1, 3) / np.arange(1, 4)
             envelope = np.minimum(1, np.minimum(seconds, seconds[::-1]) / 0.02)
             tone = (weights[:, None] * np.sin(phases + random.uniform(0, 6, (3, 1)))).sum(0) * envelope
-            samples[first : first + n] += random.uniform(0.1, 0.4) * tone[: len(samples) - first]
+            samples[first : first + sample_count] += random.uniform(0.1, 0.4) * tone[: len(samples) - first]
             words.append(word)
             times.append((round(float(start), 4), round(float(start + length), 4)))
         for place in random.integers(0, len(samples) - 400, random.integers(0, 4)):  # clicks
@@ -116,7 +116,7 @@ def network(reader: WhisperProcessor) -> WhisperForConditionalGeneration:
 
 
 def batch(reader: WhisperProcessor, sounds: list[Heard]) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return what the encoder reads, and the words with the end, (B, T), -100 after it."""
+    """Return what the encoder reads, and the words with the end, (B, T), -100 after it, which the loss leaves out."""
     features = reader.feature_extractor([sound.samples for sound in sounds], sampling_rate=RATE, return_tensors="pt")
     first = reader.tokenizer.convert_tokens_to_ids("Ġ0")
     rows = [[*(first + word for word in sound.words), 0] for sound in sounds]
@@ -132,7 +132,7 @@ def train(model: Any, reader: WhisperProcessor, steps: int, size: int, rate: flo
     for step in range(steps):
         for group in optimizer.param_groups:
             group["lr"] = rate * min(1.0, (step + 1) / 50) * 0.5 * (1 + math.cos(math.pi * step / steps))
-        features, labels = batch(reader, [sounds.one() for _ in range(size)])
+        features, labels = batch(reader, [sounds.draw() for _ in range(size)])
         loss = model(input_features=features, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
@@ -147,7 +147,7 @@ def train(model: Any, reader: WhisperProcessor, steps: int, size: int, rate: flo
 @torch.no_grad()
 def accuracy(model: Any, reader: WhisperProcessor, sounds: Sounds, count: int) -> float:
     """Return the share of sounds of which every word is right."""
-    features, labels = batch(reader, [sounds.one() for _ in range(count)])
+    features, labels = batch(reader, [sounds.draw() for _ in range(count)])
     best = model(input_features=features, labels=labels).logits.argmax(-1)
     return float(((best == labels) | (labels < 0)).all(-1).float().mean())
 
@@ -157,7 +157,7 @@ def write(folder: Path, name: str, sounds: Sounds, count: int) -> None:
     (folder / name).mkdir(parents=True, exist_ok=True)
     lines = []
     for index in range(count):
-        sound = sounds.one()
+        sound = sounds.draw()
         path = f"{name}/{index:04}.wav"
         with wave.open(str(folder / path), "wb") as file:
             file.setparams((1, 2, RATE, 0, "NONE", ""))
@@ -174,16 +174,16 @@ def main() -> None:
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--rate", type=float, default=1e-3)
     parser.add_argument("--sounds", type=int, default=100, help="of each part")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     torch.manual_seed(0)
     reader = processor()
     model = network(reader)
     print(f"{sum(p.numel() for p in model.parameters()):,} weights")
-    train(model, reader, given.steps, given.batch, given.rate)
-    model.eval().save_pretrained(given.folder / "model")
-    reader.save_pretrained(given.folder / "model")
-    write(given.folder, "train", Sounds(3), given.sounds)
-    write(given.folder, "heldout", Sounds(4), given.sounds)
+    train(model, reader, arguments.steps, arguments.batch, arguments.rate)
+    model.eval().save_pretrained(arguments.folder / "model")
+    reader.save_pretrained(arguments.folder / "model")
+    write(arguments.folder, "train", Sounds(3), arguments.sounds)
+    write(arguments.folder, "heldout", Sounds(4), arguments.sounds)
 
 
 if __name__ == "__main__":

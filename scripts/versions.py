@@ -48,6 +48,14 @@ class Set(NamedTuple):
     resolution: str = "highest"
 
 
+class Row(NamedTuple):
+    """What became of a set: a row of the table."""
+
+    name: str  # of the set
+    versions: str  # of Python and of the packages that were installed
+    verdict: str  # pytest's summary, or why it was not tried
+
+
 SETS = {
     "oldest": Set("3.10", resolution="lowest-direct"),  # the lower bounds of pyproject.toml, of what has a wheel
     "4.57": Set("3.11", ("torch==2.13.0", "transformers==4.57.6")),
@@ -65,8 +73,8 @@ def main() -> int:
     parser.add_argument("--torch", help="a version in the place of the set's, such as one that is built for CPUs")
     parser.add_argument("--python", help="an interpreter in the place of the set's")
     parser.add_argument("--workers", default="auto", help="how many tests at once")
-    before, tests = _divided(sys.argv[1:])
-    arguments = parser.parse_args(before)
+    own_arguments, tests = _divided(sys.argv[1:])
+    arguments = parser.parse_args(own_arguments)
     if unknown := sorted({*arguments.sets} - SETS.keys()):
         parser.error(f"there is no set {unknown[0]!r}, but {', '.join(SETS)}")
     tests = tests or (FAST if arguments.fast else [str(path) for path in sorted(PROMISES.glob("test_*.py"))])
@@ -75,10 +83,10 @@ def main() -> int:
         pythons = {name: _environment_or_none(Path(folder) / name, SETS[name], arguments) for name in chosen}
         rows = [_tried(name, python, arguments.workers, tests) for name, python in pythons.items()]
         print("\n| set | versions | promises |\n|---|---|---|")
-        print("\n".join(f"| {name} | {versions} | {verdict} |" for name, versions, verdict in rows), "\n", flush=True)
-        compared = len(chosen) > 1 and None not in pythons.values() and not arguments.fast
-        different = compared and _families_differ(Path(folder), pythons)
-    return int(different or any(" failed" in verdict or "not tried" in verdict for _, _, verdict in rows))
+        print("\n".join(f"| {row.name} | {row.versions} | {row.verdict} |" for row in rows), "\n", flush=True)
+        can_compare = len(chosen) > 1 and None not in pythons.values() and not arguments.fast
+        families_differ = can_compare and _families_differ(Path(folder), pythons)
+    return int(families_differ or any(" failed" in row.verdict or "not tried" in row.verdict for row in rows))
 
 
 def _divided(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -95,22 +103,31 @@ def _environment_or_none(home: Path, chosen: Set, arguments: argparse.Namespace)
         return None
 
 
-def _tried(name: str, python: str | None, workers: str, tests: list[str]) -> tuple[str, str, str]:
-    """Run tests in an environment; return its row of the table."""
+def _tried(name: str, python: str | None, workers: str, tests: list[str]) -> Row:
+    """Run tests in an environment; return its row of the table.
+
+    Args:
+        name: The name of the set.
+        python: The environment's interpreter; None if it could not be made.
+        workers: How many tests run at once, as pytest's `-n` takes it.
+        tests: The tests.
+    """
     if python is None:
-        return name, ", ".join(SETS[name].packages) or "-", "not tried: the environment could not be made"
-    began, versions = time.monotonic(), _installed(python)
+        return Row(name, ", ".join(SETS[name].packages) or "-", "not tried: the environment could not be made")
+    versions = _installed(python)
+    start = time.monotonic()
     print(f"\n== {name}: {versions}", flush=True)
     options = ["-q", "-p", "no:cacheprovider", "-n", workers, *OLD_AND_NEW]
     run = _run(python, "pytest", *options, *tests, stdout=subprocess.PIPE)
     print(run.stdout, flush=True)
     summary = run.stdout.strip().rpartition("\n")[2].partition(" in ")[0]
-    return name, versions, f"{summary}; {(time.monotonic() - began) / 60:.0f} minutes"
+    return Row(name, versions, f"{summary}; {(time.monotonic() - start) / 60:.0f} minutes")
 
 
 def _families_differ(folder: Path, pythons: dict[str, str]) -> bool:
     """Explain models of many families in each environment, and print how those of the last set compare with others."""
-    checkpoints, files = folder / "checkpoints", {name: str(folder / f"{name}.json") for name in pythons}
+    checkpoints = folder / "checkpoints"
+    files = {name: str(folder / f"{name}.json") for name in pythons}
     first, last = next(iter(pythons.values())), list(pythons.values())[-1]
     _run(first, "tools.families", "write", str(checkpoints), check=True)
     for name, python in pythons.items():

@@ -52,9 +52,12 @@ def heights() -> dict[str, int]:
 
 def walk(call: Callable[[], Any]) -> tuple[list[str], list[tuple[str, str]]]:
     """Return the files of the package that a call enters, and the pairs (caller, callee) that go to a higher room."""
-    order, entered, upwards = heights(), {}, {}
+    height_of_room = heights()
+    entered: dict[str, None] = {}  # files, in the order in which they are entered
+    upwards: dict[tuple[str, str], None] = {}
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
+        """Record the entry of a function of the package; Python calls it at each event of a profiler."""
         if event != "call" or frame.f_code.co_name.startswith("<"):
             return
         file = frame.f_code.co_filename
@@ -68,7 +71,8 @@ def walk(call: Callable[[], Any]) -> tuple[list[str], list[tuple[str, str]]]:
         if caller is None:
             return
         source = str(Path(caller.f_code.co_filename).relative_to(PACKAGE))
-        low, high = (order.get(Path(path).parts[0].removesuffix(".py"), -1) for path in (source, name))
+        # A file that is in none of the layers, such as __init__.py, has no height.
+        low, high = (height_of_room.get(Path(path).parts[0].removesuffix(".py"), -1) for path in (source, name))
         if low >= 0 and high > low:
             upwards.setdefault((source, name), None)
 

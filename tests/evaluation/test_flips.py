@@ -5,7 +5,7 @@ import torch
 from normxlogit import Explainer
 from normxlogit.evaluation import faithfulness
 from normxlogit.evaluation.datasets import Example
-from normxlogit.evaluation.faithfulness import MOST
+from normxlogit.evaluation.flips import MOST
 from normxlogit.evaluation.report import flips_table
 from tests import tiny
 

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from normxlogit import list_methods
-from normxlogit.evaluation.faithfulness import LEVELS, Faithfulness
+from normxlogit.evaluation.faithfulness import Faithfulness
+from normxlogit.evaluation.perturbation import LEVELS
 from normxlogit.evaluation.report import (
     comparison_line,
     curves_figure,

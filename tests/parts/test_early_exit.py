@@ -6,7 +6,7 @@ from torch import nn
 
 from normxlogit import ALL, Explainer, UnsupportedModelError
 from normxlogit.copies.trace import Call
-from normxlogit.parts.layer_to_head import chained_layers
+from normxlogit.parts.layer_outputs import chained_layers
 from tests import tiny
 from tools.survey.base import build, stir
 
@@ -32,7 +32,7 @@ def test_a_layer_is_what_the_model_cut_short_there_says(family):
 
 
 def test_layers_that_do_not_end_in_what_the_head_reads_are_refused(monkeypatch):
-    monkeypatch.setattr("normxlogit.parts.layer_to_head._with_inputs_as_states", lambda output, *_: output)
+    monkeypatch.setattr("normxlogit.parts.early_exit._with_inputs_as_states", lambda output, *_: output)
     explainer = Explainer(build("causal-lm", "cpmant"), tiny.tokenizer(specials=False))
     with pytest.raises(UnsupportedModelError, match="cannot be read one by one"):
         explainer(tiny.TEXTS[0], target=5, layers=ALL)

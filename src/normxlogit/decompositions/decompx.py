@@ -17,20 +17,11 @@ from ..parts.proofs import proof
 from ..results.storage.schema import Indices
 from ..tasks import Task
 from ..tasks.targets import BatchTargets
-from .encoder_layers import (
-    ENCODERS,
-    EXACT_TOLERANCE,
-    TINY,
-    EncoderLayer,
-    activation_function,
-    encoder_layers,
-    head_paths,
-    is_floating,
-    linear_weights,
-    norm_parts,
-)
+from .encoder_families import ENCODERS, activation_function, head_paths
+from .encoder_layers import EXACT_TOLERANCE, TINY, EncoderLayer, encoder_layers
 from .layer_calls import split_work
 from .matrix import head_mixes, needs_error, position_weights
+from .module_weights import NormParts, is_floating, linear_weights, norm_parts
 
 Aggregate = Literal["auto", "head", "norm"]
 
@@ -87,9 +78,9 @@ class DecompX(Method):
         reader = _NormsOfShares() if takes_norm else _HeadOnShares(model, target, run.hidden.dtype)
         for at_positions in _at_read_positions(model, run, target, layers):
             contributions = reader.contributions(at_positions)  # (b, K, T)
+            width = contributions.shape[-1]  # without the padding behind the longest of these texts
             for index, number in enumerate(layers):
                 if number == at_positions.layer.number:
-                    width = contributions.shape[-1]
                     scores[at_positions.texts, :, index, :width] = contributions.to(scores.device)
         if not takes_norm and model.layer_count() in layers:
             of_last_layer = scores[:, :, layers.index(model.layer_count())]
@@ -100,10 +91,10 @@ class DecompX(Method):
 class _AtReadPositions(NamedTuple):
     """A layer's shares and states at the P positions that the head reads, of some texts."""
 
-    texts: slice
+    texts: slice  # which b texts of the batch
     layer: EncoderLayer
     shares: Tensor  # of each token in the states, (b, P, T, H)
-    states: Tensor  # the states, (b, P, H)
+    states: Tensor  # the layer's output there, (b, P, H)
 
 
 def _at_read_positions(
@@ -120,7 +111,7 @@ def _at_read_positions(
         for layer, rows, shares in decomposed(model, batch, range(1, max(layers) + 1), positions[texts]):
             if layer.number in layers:
                 read_positions = positions[texts].to(rows.device)  # (b, P)
-                row_indices = torch.searchsorted(rows, read_positions)  # (b, P)
+                row_indices = torch.searchsorted(rows, read_positions)  # (b, P), where `rows` has each position
                 texts_on_device = text_indices.to(rows.device)
                 states = layer.returned[texts_on_device, read_positions]  # (b, P, H)
                 yield _AtReadPositions(texts, layer, shares[texts_on_device, row_indices], states)
@@ -157,11 +148,12 @@ def _read_positions(model: TaskModel, run: ForwardPass, target: BatchTargets) ->
     """Return the positions that the head reads: (B, 1), or (B, 2) for start and end."""
     if run.positions is not None:
         return run.positions.reshape(len(run.positions), -1)
+    # An answer about the text: the heads of these families read one position, which has all weight.
     return position_weights(model, run, target)[:, 0].argmax(-1, keepdim=True)
 
 
 def decomposed(
-    model: TaskModel, batch: Batch, layers: range, places: Tensor | None = None
+    model: TaskModel, batch: Batch, layers: range, read_positions: Tensor | None = None
 ) -> Iterator[tuple[EncoderLayer, Tensor, Tensor]]:
     """Yield the shares x_ij of all tokens j in the states of all positions i, layer by layer from 1.
 
@@ -169,19 +161,20 @@ def decomposed(
         model: The model, an encoder of a known family.
         batch: B texts.
         layers: The layers from 1 on.
-        places: The positions that are read at the last layer, (B, P); None for all.
+        read_positions: The positions that are read at the last layer, (B, P); None for all.
 
     Yields:
-        The layer; the positions i, (I,), ascending, at the last one those of `places`, (B, P), alone; and the shares,
-        (B, I, T, H). They sum over j to the layer's output. The next step overwrites them.
+        The layer; the positions i, (I,), ascending, all of them but at the last layer, where they are those that are
+        read of any text; and the shares, (B, I, T, H). They sum over j to the layer's output. The next step overwrites
+        them.
     """
     shares: Tensor | None = None
     for layer in encoder_layers(model, batch, layers):
         layer.prove_layer_of_family(batch.mask, feed_forward=True)
         width = batch.mask.shape[1]
         rows = torch.arange(width, device=layer.states.device)  # (T,)
-        if places is not None and layer.number == layers[-1]:
-            rows = places.unique().to(rows.device)  # (I,), ascending
+        if read_positions is not None and layer.number == layers[-1]:
+            rows = read_positions.unique().to(rows.device)  # (I,), ascending
         layer_on_shares = _LayerOnShares(layer, model.batch_tokens)
         shares = layer_on_shares.of_tokens(rows) if shares is None else layer_on_shares(shares, rows)
         yield layer, rows, shares
@@ -196,7 +189,7 @@ class _LayerOnShares:
 
     Attributes:
         maps: The weight and the bias of its linear maps, by their names in `LayerPaths`.
-        norms: The weight, bias and standard deviation of its LayerNorms, see `EncoderLayer.norm`.
+        norms: Its LayerNorms, by their names, see `EncoderLayer.norm`.
     """
 
     def __init__(self, layer: EncoderLayer, budget: int) -> None:
@@ -260,8 +253,8 @@ class _LayerOnShares:
 
     def _apply_layer_norm(self, shares: Tensor, name: str, texts: slice, rows: slice | Tensor) -> Tensor:
         """Apply one of the layer's LayerNorms to the shares of some positions, in place."""
-        gain, bias, deviation = self.norms[name]
-        return _apply_norm(shares, gain, bias, deviation[texts][:, rows])
+        norm = self.norms[name]
+        return _apply_norm(shares, norm._replace(deviation=norm.deviation[texts][:, rows]))
 
 
 def _bias_shares(dots: Tensor) -> Tensor:
@@ -291,17 +284,20 @@ def _apply_linear(shares: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     return _add_bias(shares @ weight.T, bias, dots)
 
 
-def _apply_norm(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -> Tensor:
+def _apply_norm(shares: Tensor, norm: NormParts) -> Tensor:
     """Apply a LayerNorm to shares, in place: y_j = gain (x_j - mean(x_j)) / deviation + bias b_j, with sum_j b_j = 1.
 
-    The x_j of tokens j are (..., T, H), the deviation of the whole states (...).
+    Args:
+        shares: The shares x_j of tokens j, (..., T, H).
+        norm: The LayerNorm at the whole states, (..., H), which are the sums of the shares.
     """
     # The norm of all shares is two products with small matrices: the mean of each share and its dot product with
     # gain * bias, by which `_bias_shares` shares the bias out; and both corrections that are added to each share.
+    gain, bias = norm.gain, norm.bias
     size = len(gain)
     projections = torch.stack([torch.full_like(gain, 1 / size), gain * bias], 1)  # (H, 2)
     mean, dots = (shares @ projections).unbind(-1)  # (..., T) each
-    deviation = deviation[..., None]  # (..., 1)
+    deviation = norm.deviation[..., None]  # (..., 1)
     bias_shares = _bias_shares((dots - mean * (gain * bias).sum()) / deviation)  # (..., T)
     shares.mul_(gain / deviation[..., None])
     corrections = torch.stack([-mean / deviation, bias_shares], -1)  # (..., T, 2)
@@ -310,12 +306,12 @@ def _apply_norm(shares: Tensor, gain: Tensor, bias: Tensor, deviation: Tensor) -
 
 
 class _NormsOfShares:
-    """The norms of the tokens' shares of the state that the head reads, the same for all targets."""
+    """In place of `_HeadOnShares`: the norms of the tokens' shares of the state that the head reads."""
 
     exact = False  # norms do not sum to the logits
 
     def contributions(self, at_positions: _AtReadPositions) -> Tensor:
-        """Return the norm of each token's share, (b, 1, T)."""
+        """Return the norm of each token's share, (b, 1, T), the same for all targets."""
         norms: Tensor = torch.linalg.vector_norm(at_positions.shares[:, 0], dim=-1)  # (b, T)
         return norms[:, None]
 
@@ -353,7 +349,7 @@ class _HeadOnShares:
     def contributions(self, at_positions: _AtReadPositions) -> Tensor:
         """Return each token's contribution to the logits, (b, K, T), after comparing their sums with the logits."""
         self.exact = self.exact and at_positions.layer.exact
-        shares = at_positions.shares.contiguous()  # (b, P, T, H)
+        shares = at_positions.shares.contiguous()  # (b, P, T, H), as what is done in place needs it
         contributions = self._contributions(shares, at_positions.states, at_positions.texts)  # (b, K, T)
         logits = self._model_logits(at_positions.states.to(self._dtype), at_positions.texts)  # (b, K)
         contributions_sum_to_the_logits(contributions, logits, self.exact)
@@ -409,7 +405,7 @@ class _HeadOnShares:
         shares = _apply_linear(shares, weight, bias).mul_(slope[..., None, :])
         if self._paths.norm is None:
             return shares
-        return _apply_norm(shares, *norm_parts(self._part(self._paths.norm), activated))
+        return _apply_norm(shares, norm_parts(self._part(self._paths.norm), activated))
 
     def _explained(self, answers: Tensor, texts: slice) -> Tensor:
         """Return what is explained of some texts, (b, K, T).
@@ -419,7 +415,7 @@ class _HeadOnShares:
             texts: Which texts of the batch they are.
         """
         at_place = answers[:, 0]  # (b, T, R)
-        if self._model.task.position.token_per_output:  # start is read at the first place, end at the second
+        if self._model.task.position.token_per_output:  # output 0, the start, is read at place 0, output 1 at place 1
             places = self.rows.to(answers.device)  # (R,)
             outputs = torch.arange(len(places), device=answers.device)  # (R,)
             at_place = answers[:, places, :, outputs].permute(1, 2, 0)  # (b, T, R), of (R, b, T)

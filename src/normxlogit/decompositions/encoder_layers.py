@@ -1,13 +1,11 @@
-"""The parts of post-LayerNorm encoders by family, for the decomposition methods only."""
+"""The layers of post-LayerNorm encoders with their internal states, for the decomposition methods only."""
 
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers.activations import ACT2FN
 
 from ..compat import request_for_probabilities
 from ..copies.checkpointing import without_cache
@@ -17,9 +15,9 @@ from ..errors import UnsupportedModelError
 from ..inputs.batches import Batch
 from ..model.task_model import TaskModel
 from ..parts.proofs import is_full, proof
+from .encoder_families import Family, family_of
 from .layer_calls import LayerCall, record_layers
-
-ENCODERS = "a post-LayerNorm encoder (BERT, RoBERTa, XLM-R, CamemBERT, ELECTRA or DistilBERT)"
+from .module_weights import NormParts, is_floating, linear_weights, norm_parts
 
 EXACT_TOLERANCE = 1e-4
 """Relative tolerance of a layer's states in full precision."""
@@ -28,90 +26,7 @@ COARSE_TOLERANCE = 0.1
 """Relative tolerance of a layer's states in half precision or with quantised weights."""
 
 TINY = 1e-12
-
-
-@dataclass(frozen=True)
-class LayerPaths:
-    """The paths of a layer's parts inside it; `layers` is the path of the list of layers in the base model."""
-
-    layers: str
-    attention: str
-    value: str
-    output: str
-    norm1: str
-    up: str
-    down: str
-    norm2: str
-
-
-@dataclass(frozen=True)
-class HeadPaths:
-    """The paths of a head's parts in the model, in reverse order of their use.
-
-    Attributes:
-        out: The last linear map, which returns the logits.
-        dense: The linear map before it; `{base}` stands for the name of the trunk. None without one.
-        activation: The activation behind `dense`: a name in transformers' `ACT2FN`, or a path.
-        norm: The LayerNorm behind the activation; None without one.
-    """
-
-    out: str
-    dense: str | None = None
-    activation: str = "linear"
-    norm: str | None = None
-
-
-_BERT = LayerPaths(
-    layers="encoder.layer",
-    attention="attention.self",
-    value="attention.self.value",
-    output="attention.output.dense",
-    norm1="attention.output.LayerNorm",
-    up="intermediate.dense",
-    down="output.dense",
-    norm2="output.LayerNorm",
-)
-_DISTILBERT = LayerPaths(
-    layers="transformer.layer",
-    attention="attention",
-    value="attention.v_lin",
-    output="attention.out_lin",
-    norm1="sa_layer_norm",
-    up="ffn.lin1",
-    down="ffn.lin2",
-    norm2="output_layer_norm",
-)
-_TOKEN_HEADS = {"token-classification": HeadPaths("classifier"), "question-answering": HeadPaths("qa_outputs")}
-_POOLED = HeadPaths("classifier", "{base}.pooler.dense", "tanh")
-_DISTILLED = HeadPaths("classifier", "pre_classifier", "relu")
-_TRANSFORM = "cls.predictions.transform"
-_BERT_LM = HeadPaths(
-    "cls.predictions.decoder", f"{_TRANSFORM}.dense", f"{_TRANSFORM}.transform_act_fn", f"{_TRANSFORM}.LayerNorm"
-)
-_ROBERTA_LM = HeadPaths("lm_head.decoder", "lm_head.dense", "gelu", "lm_head.layer_norm")
-_GENERATOR = "generator_predictions"
-_ELECTRA_LM = HeadPaths(
-    "generator_lm_head", f"{_GENERATOR}.dense", f"{_GENERATOR}.activation", f"{_GENERATOR}.LayerNorm"
-)
-_CHOICES, _MODELS = ("sequence-classification", "multiple-choice"), ("masked-lm", "causal-lm")
-_ROBERTA = {
-    **_TOKEN_HEADS,
-    **dict.fromkeys(_MODELS, _ROBERTA_LM),
-    "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "tanh"),
-    "multiple-choice": _POOLED,
-}
-_ELECTRA = _TOKEN_HEADS | {
-    "sequence-classification": HeadPaths("classifier.out_proj", "classifier.dense", "classifier.activation"),
-    "masked-lm": _ELECTRA_LM,
-}
-_DISTILBERT_LM = HeadPaths("vocab_projector", "vocab_transform", "activation", "vocab_layer_norm")
-
-FAMILIES: dict[str, tuple[LayerPaths, dict[str, HeadPaths]]] = {
-    "bert": (_BERT, _TOKEN_HEADS | dict.fromkeys(_CHOICES, _POOLED) | dict.fromkeys(_MODELS, _BERT_LM)),
-    **dict.fromkeys(("roberta", "xlm-roberta", "camembert"), (_BERT, _ROBERTA)),
-    "electra": (_BERT, _ELECTRA),
-    "distilbert": (_DISTILBERT, _TOKEN_HEADS | dict.fromkeys(_CHOICES, _DISTILLED) | {"masked-lm": _DISTILBERT_LM}),
-}
+"""Keeps denominators from being 0."""
 
 
 @dataclass(frozen=True)
@@ -174,106 +89,19 @@ class EncoderLayer:
 
     def _apply_norm(self, name: str, states: Tensor) -> Tensor:
         """Apply a LayerNorm of the layer to states, (B, T, H)."""
-        weight, bias, deviation = self.norm(name)
-        return weight * (states - states.mean(-1, keepdim=True)) / deviation[..., None] + bias  # (B, T, H)
+        gain, bias, deviation = self.norm(name)
+        return gain * (states - states.mean(-1, keepdim=True)) / deviation[..., None] + bias  # (B, T, H)
 
-    def norm(self, name: str) -> tuple[Tensor, Tensor, Tensor]:
-        """Return LayerNorm `name`'s weight (H,), bias (H,) and the standard deviation that it divided by, (B, T)."""
+    def norm(self, name: str) -> NormParts:
+        """Return a LayerNorm of the layer, "norm1" or "norm2", at the states that it was given."""
         states = self.pre_norm1 if name == "norm1" else self.pre_norm2  # (B, T, H)
         return norm_parts(self.parts[name], states)
-
-
-def norm_parts(norm: nn.Module, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return a LayerNorm's weight (H,), bias (H,) and standard deviation over `states`, (..., H), of shape (...).
-
-    Args:
-        norm: The LayerNorm.
-        states: Its input, (..., H).
-
-    Raises:
-        UnsupportedModelError: If it has no weight or bias, or they are not in memory.
-    """
-    weight, bias, epsilon = (getattr(norm, name, None) for name in ("weight", "bias", "eps"))
-    if not isinstance(weight, Tensor) or not isinstance(bias, Tensor) or not isinstance(epsilon, float):
-        raise UnsupportedModelError(f"needs LayerNorm with weight and bias where the model has a {type(norm).__name__}")
-    if weight.is_meta:
-        raise UnsupportedModelError("needs norms whose weights are in memory, and the model's are offloaded")
-    deviation = (states.var(-1, correction=0) + epsilon).sqrt()  # (...)
-    return weight.float(), bias.float(), deviation
 
 
 def _apply_linear(maps: tuple[Tensor, Tensor], states: Tensor) -> Tensor:
     """Apply a linear map, (weight, bias), to states."""
     weight, bias = maps
     return states @ weight.T + bias  # (..., out)
-
-
-def is_floating(module: nn.Module) -> bool:
-    """Return whether a module's weights are not quantised."""
-    base = getattr(module, "base_layer", module)  # PEFT's name for the module that an adapter wraps
-    weight = getattr(base, "weight", None)
-    return _is_plain(weight) and weight.is_floating_point()
-
-
-def _is_plain(weight: Any) -> TypeGuard[Tensor]:
-    """Return whether a weight is a plain tensor, not a subclass for quantised values."""
-    return type(weight) in (Tensor, nn.Parameter)
-
-
-def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
-    """Return the weight (out, in) and bias (out,) that a linear module applies, adapters and quantisation included.
-
-    Those of a plain `nn.Linear` are its parameters. Any other module is called on the origin, which gives the bias, and
-    on the unit vectors, each of which gives a column of the weight plus the bias.
-
-    Args:
-        module: The module.
-
-    Raises:
-        UnsupportedModelError: If it has no fixed number of inputs, as a linear map has.
-    """
-    weight: Any = getattr(module, "weight", None)
-    if type(module) is nn.Linear and _is_plain(weight) and not weight.is_meta:
-        bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
-        return weight.float(), bias.float()
-    count = getattr(module, "in_features", None)
-    if not isinstance(count, int):
-        raise UnsupportedModelError(f"needs a linear map where the model has a {type(module).__name__}")
-    device, dtype = torch.device("cpu"), torch.float32
-    if isinstance(weight, Tensor):  # and not a method, as in torch's quantised modules
-        device = device if weight.is_meta else weight.device  # offloaded weights are moved when the module is called
-        dtype = weight.dtype if weight.is_floating_point() else dtype
-    origin = torch.zeros(1, count, device=device, dtype=dtype)
-    unit_vectors = torch.eye(count, device=device, dtype=dtype)  # (in, in)
-    bias = module(origin).float()  # (1, out)
-    columns = module(unit_vectors).float()  # (in, out)
-    return (columns - bias).T, bias[0]
-
-
-def activation_function(model: nn.Module, name: str) -> Any:
-    """Return an activation function.
-
-    Args:
-        model: The model.
-        name: Its name in transformers, or its path in the model.
-    """
-    return ACT2FN[name] if name in ACT2FN else attrgetter(name)(model)
-
-
-def _family_paths(model: TaskModel) -> tuple[LayerPaths, dict[str, HeadPaths]]:
-    """Return the paths of the parts of a model's layers, and of its heads by task."""
-    family = FAMILIES.get(model.config.model_type)
-    if family is None or getattr(model.config, "add_cross_attention", False):
-        raise UnsupportedModelError(f"needs {ENCODERS}, and this is a {model.class_name}")
-    return family
-
-
-def head_paths(model: TaskModel) -> HeadPaths:
-    """Return the paths of the parts of the model's head."""
-    paths = _family_paths(model)[1].get(model.task.name)
-    if paths is None:
-        raise UnsupportedModelError(f"does not know the {model.task.name} head of {model.class_name}")
-    return replace(paths, dense=paths.dense and paths.dense.format(base=model.module.base_model_prefix))
 
 
 def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> Iterator[EncoderLayer]:
@@ -289,9 +117,9 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     Raises:
         UnsupportedModelError: If its layers are not those of a known family.
     """
-    paths = _family_paths(model)[0]
-    path_of_part = {name: path for name, path in vars(paths).items() if name != "layers"}
-    for number, call in enumerate(_calls_of_layers(model, batch, paths), 1):
+    family = family_of(model)
+    path_of_part: dict[str, str] = vars(family.layer)
+    for number, call in enumerate(_calls_of_layers(model, batch, family), 1):
         if number not in numbers:
             continue
         parts = {name: call.layer.get_submodule(path) for name, path in path_of_part.items()}
@@ -315,17 +143,17 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
         )
 
 
-def _calls_of_layers(model: TaskModel, batch: Batch, paths: LayerPaths) -> list[LayerCall]:
+def _calls_of_layers(model: TaskModel, batch: Batch, family: Family) -> list[LayerCall]:
     """Run an encoder once, with attention that returns its probabilities; return the call of each layer."""
     copy: Any = without_cache(clone(model.module))
     copy.config._attn_implementation = "eager"
     for module in copy.modules():
         if hasattr(module, "chunk_size_feed_forward"):
-            module.chunk_size_feed_forward = 0  # one call, one recording
-    layers = list(copy.base_model.get_submodule(paths.layers).children())
+            module.chunk_size_feed_forward = 0  # the feed-forward part is called once, for all positions
+    layers = list(copy.base_model.get_submodule(family.layers).children())
     layer_paths = [path for path, module in copy.named_modules() if module in layers]
     # The whole model is given the request: it prepares the mask for the kernel that will run.
-    request: dict[str, Any] = request_for_probabilities(layers[0].get_submodule(paths.attention))
+    request: dict[str, Any] = request_for_probabilities(layers[0].get_submodule(family.layer.attention))
     calls = record_layers(model, copy, layer_paths, replace(batch, inputs={**batch.inputs, **request}))
     if len(calls) != len(layers):
         raise UnsupportedModelError(

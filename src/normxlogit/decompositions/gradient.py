@@ -63,6 +63,7 @@ class _AnswerToEmbeddings:
             texts: The places of the texts in the batch, (N,).
             target_index: Which of the K targets of each text is explained.
         """
+        # `measure` selects the texts' rows of the target by itself.
         inputs = {name: value[texts] for name, value in self.inputs.items()}
         target = replace(self.target, ids=self.target.ids[:, [target_index]])  # ids (B, 1)
         positions = None if self.positions is None else self.positions[texts]
@@ -79,7 +80,10 @@ def _cloned(tensor: Tensor | None) -> Tensor | None:
 
 
 def _is_differentiable(output: Tensor) -> bool:
-    """Return whether all operations in an output's graph have a backward pass."""
+    """Return whether all operations in an output's graph have a backward pass.
+
+    Torch names the node of an operation without one "NotImplemented" or "WarnNotImplemented".
+    """
     nodes_to_visit: list[Any] = [output.grad_fn]
     visited: set[Any] = {None}  # autograd has None where it computes no gradient
     while nodes_to_visit:
@@ -124,7 +128,8 @@ class _Gradient(Method):
         if not self.converges:
             return Scores(scores)
         adds_up = self.aggregate == "sum" and self.protocol == "default"
-        return Scores(scores, {"convergence_error": errors}, remainder(request, scores) if adds_up else None)
+        bias = remainder(request, scores) if adds_up else None  # the answer at the baseline
+        return Scores(scores, diagnostics={"convergence_error": errors}, bias=bias)
 
     def _texts_at_once(self, answer: _AnswerToEmbeddings) -> int:
         """Return the number of texts in one pass."""
@@ -219,7 +224,7 @@ class IntegratedGradients(_Gradient):
 
     Args:
         aggregate: As for `GradientXInput`.
-        steps: Points on the way.
+        steps: Points on the path.
         baseline: "zero" vectors everywhere (the paper's), or the embedding of the "pad" or "mask" token in the place
             of all tokens but the special ones.
         protocol: As for `GradientNorm`; "published" has the zero baseline only.

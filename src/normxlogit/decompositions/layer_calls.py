@@ -70,7 +70,8 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
     """
     calls: list[LayerCall] = []
 
-    def record_call(path: str, layer: Any, *args: Any, **kwargs: Any) -> Any:
+    def record_call(path: str, call_layer: Any, *args: Any, **kwargs: Any) -> Any:
+        """Call a layer, record the call, and return the layer's output."""
         keyword = _keyword_of_states(args, kwargs)
         if keyword is None:
             states, other_args = args[0], args[1:]
@@ -79,14 +80,14 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
         other_kwargs = {name: value for name, value in kwargs.items() if name != keyword}
         # Before the call, in which the layer writes into caches.
         copied_args, copied_kwargs = _copy_caches((other_args, other_kwargs))
-        output = layer(*args, **kwargs)
+        output = call_layer(*args, **kwargs)
         returned = hidden_of(without_probabilities(output))
         if returned is not None and not several_states(output):
             called_layer = copy.get_submodule(path)
             calls.append(LayerCall(path, called_layer, copied_args, copied_kwargs, keyword, states, returned))
         return output
 
-    _ = model.parts.head  # raises the reason if there is no trunk
+    _ = model.parts.head  # raises the reason if no trunk is known
     with input_errors(copy, batch.inputs):
         instead = {path: functools.partial(record_call, path) for path in layers}
         run(copy, batch.inputs, instead=instead, stop=Site(str(model.parts.trunk)))

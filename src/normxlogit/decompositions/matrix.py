@@ -13,8 +13,10 @@ from ..methods.registry import alternatives, register
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..tasks.targets import BatchTargets
-from .encoder_layers import ENCODERS, EncoderLayer, encoder_layers, linear_weights
+from .encoder_families import ENCODERS
+from .encoder_layers import EncoderLayer, encoder_layers
 from .layer_calls import split_work
+from .module_weights import linear_weights
 
 MAX_ENTRY = 1e20
 """A product of layers is scaled down above this entry; rows of GlobEnc's matrices sum to ten or a hundred."""
@@ -40,17 +42,18 @@ class MatrixMethod(Method):
         mask = run.batch.mask  # (B, T)
         is_real = mask[:, :, None] & mask[:, None]  # (B, T, T)
         scores_by_layer: dict[int, Tensor] = {}
-        product: Tensor | None = None
+        product: Tensor | None = None  # of the layers so far
         layers_scored = layers or (model.layer_count(),)
         needed = range(1, max(layers_scored) + 1) if self.rollout else layers_scored
         try:
             weights = position_weights(model, run, request.target)  # (B, K, T)
             for layer, unmasked in self.matrices(model, run, needed):
                 matrix = unmasked.to(weights.device).masked_fill(~is_real, 0.0)  # (B, T, T)
-                below = product if self.rollout else None
-                product = matrix if below is None else _scaled_down(matrix @ below)  # (B, T, T)
+                if self.rollout and product is not None:
+                    matrix = _scaled_down(matrix @ product)  # (B, T, T)
+                product = matrix
                 if layer in layers_scored:
-                    scores_by_layer[layer] = weights @ product  # (B, K, T)
+                    scores_by_layer[layer] = weights @ matrix  # (B, K, T)
         except UnsupportedModelError as error:
             raise needs_error(self.info.name, error, per_layer=bool(layers)) from None
         return Scores(torch.stack([scores_by_layer[layer] for layer in layers_scored], 2))  # (B, K, L, T)
@@ -80,7 +83,7 @@ class EncoderMatrixMethod(MatrixMethod):
         Args:
             layer: The layer.
             mask: The real tokens, (B, T).
-            budget: Most tokens at once.
+            budget: Most contributions u_ij at once, see `head_mixes`.
         """
         layer.prove_layer_of_family(mask, feed_forward=False)
         scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
@@ -133,7 +136,7 @@ def position_weights(model: TaskModel, run: ForwardPass, target: BatchTargets) -
     if run.positions is not None:
         if run.positions.ndim == 1:
             positions = run.positions[:, None].expand(-1, count)  # (B, K)
-        else:  # of a span, whose outputs are its start, 0, and its end, 1
+        else:  # (B, 2), of a span: the target's id is 0 for its start, 1 for its end
             positions = run.positions.gather(1, target.ids)  # (B, K)
         return one_hot(positions, width).float()
     head = model.head
@@ -201,9 +204,9 @@ class Alti(EncoderMatrixMethod):
 
     def scores_of_mixes(self, layer: EncoderLayer, texts: slice, rows: slice, mixed: Tensor) -> Tensor:
         """Return the reductions of the distance to the outputs of the first norm, (b, i, T)."""
-        gain, _, deviation = layer.norm("norm1")  # (H,), (B, T)
+        norm = layer.norm("norm1")
         centred = mixed - mixed.mean(-1, keepdim=True)  # (b, i, T, H)
-        vectors = gain * centred / deviation[texts, rows, None, None]  # (b, i, T, H)
+        vectors = norm.gain * centred / norm.deviation[texts, rows, None, None]  # (b, i, T, H)
         output = layer.normed1[texts, rows, None]  # (b, i, 1, H)
         reduction = output.abs().sum(-1) - (output - vectors).abs().sum(-1)  # (b, i, T)
         return reduction.clamp_min(0.0)
@@ -229,11 +232,10 @@ class GlobEnc(EncoderMatrixMethod):
 
     def scores_of_mixes(self, layer: EncoderLayer, texts: slice, rows: slice, mixed: Tensor) -> Tensor:
         """Return the norms of the contributions after both LayerNorms, (b, i, T)."""
-        gain1, _, deviation1 = layer.norm("norm1")  # (H,), (B, T)
-        gain2, _, deviation2 = layer.norm("norm2")
-        after_norm1 = gain1 * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H)
-        after_norm2 = gain2 * (after_norm1 - after_norm1.mean(-1, keepdim=True))  # (b, i, T, H)
-        scale = (deviation1 * deviation2)[texts, rows, None]  # (b, i, 1)
+        norm1, norm2 = layer.norm("norm1"), layer.norm("norm2")
+        after_norm1 = norm1.gain * (mixed - mixed.mean(-1, keepdim=True))  # (b, i, T, H), not yet divided
+        after_norm2 = norm2.gain * (after_norm1 - after_norm1.mean(-1, keepdim=True))  # (b, i, T, H), likewise
+        scale = (norm1.deviation * norm2.deviation)[texts, rows, None]  # (b, i, 1)
         norms: Tensor = torch.linalg.vector_norm(after_norm2, dim=-1)  # (b, i, T)
         return norms / scale
 

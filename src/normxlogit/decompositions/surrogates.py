@@ -38,6 +38,12 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
     """Return the weights of a Lasso for each target, (K, M).
 
     The penalty is in the unit of the answers, or of their deviation where it would leave no weight at all.
+
+    Args:
+        columns: Which players are present, (N, M), as numbers.
+        answers: The answers, (N, K).
+        alpha: The penalty.
+        importance: How much each answer counts, (N,); None for all alike.
     """
     weights = np.atleast_2d(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
     deviations = answers.std(0)  # (K,)

@@ -80,7 +80,7 @@ class ValueZeroing(MatrixMethod):
     """
 
     def matrices(self, model: TaskModel, run: ForwardPass, layers: Collection[int]) -> Iterator[tuple[int, Tensor]]:
-        """Yield the matrices."""
+        """Yield the matrices, (B, T, T), after checking that the layers follow each other and have one value each."""
         copy = without_cache(clone(model.module))
         values = _value_projections(copy)
         calls = record_layers(model, copy, list(values), run.batch)
@@ -123,6 +123,7 @@ def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Ten
     for part in mask.nonzero().split(max(1, budget // mask.shape[1])):  # (N, 2): text, token
         texts, tokens = part.to(directions.device).unbind(1)  # (N,) each: a copy of its text for each token
         zero_values = partial(_with_zero_values, tokens=tokens)
+        # The layer is the "model" that runs, with the value projection replaced inside it.
         outputs = run_copy(
             call.layer, {"texts": texts}, replace={Site(value, call=0): zero_values}, call=call.call_again
         ).output  # (N, T, H)

@@ -49,7 +49,10 @@ class GlueTask:
 TASKS = {
     "sst2": GlueTask("sst2", ("sentence",), ("negative", "positive")),
     "mnli": GlueTask(
-        "mnli", ("premise", "hypothesis"), ("entailment", "neutral", "contradiction"), "validation_mismatched"
+        "mnli",
+        ("premise", "hypothesis"),
+        ("entailment", "neutral", "contradiction"),
+        validation="validation_mismatched",
     ),
     "qnli": GlueTask("qnli", ("question", "sentence"), ("entailment", "not_entailment")),
     "stsb": GlueTask("stsb", ("sentence1", "sentence2")),
@@ -154,17 +157,34 @@ def load_examples(
 def _text_columns(
     table: RowSource, columns: str | Sequence[str], task: GlueTask | None, source_name: str
 ) -> Sequence[str]:
-    """Return the column of texts, or the two of pairs: those that the caller names, or usual ones."""
+    """Return the column of texts, or the two of pairs: those that the caller names, the task's, or usual ones.
+
+    Args:
+        table: The rows.
+        columns: The column that the caller names, or two; empty for none.
+        task: The task of GLUE whose data it is; None for other data.
+        source_name: What errors call the table.
+    """
     named = (columns,) if isinstance(columns, str) else tuple(columns)
-    text_columns = named or _usual_columns(table.names(), task)
+    if task is not None and not named:
+        return task.columns
+    existing = table.names()
+    usual = (names for names in USUAL_COLUMNS if set(names) <= set(existing))
+    text_columns = named or next(usual, ())
     if not text_columns:
-        existing = ", ".join(table.names())
-        raise DataError(f"{source_name}: columns (--columns) says which column holds the text; it has {existing}")
+        advice = f"columns (--columns) says which column holds the text; it has {', '.join(existing)}"
+        raise DataError(f"{source_name}: {advice}")
     return text_columns
 
 
 def _check_columns(columns: Sequence[str], existing: Sequence[str], source_name: str) -> None:
-    """Refuse columns that a table does not have."""
+    """Refuse columns that a table does not have.
+
+    Args:
+        columns: The columns that are read.
+        existing: Those of the table.
+        source_name: What errors call the table.
+    """
     missing = [column for column in columns if column not in existing]
     if missing:
         advice = "; label_column (--label-column) names the labels'" if missing == ["label"] else ""
@@ -179,17 +199,18 @@ def _packaged_reviews(gold_labels: Any, limit: int | None) -> Examples:
     return Examples(Example(**json.loads(line), meaning=meaning) for line in lines[:limit])
 
 
-def _usual_columns(existing: Sequence[str], task: GlueTask | None) -> tuple[str, ...]:
-    """Return the columns of a task's texts, or the first usual ones that a table has; () if it has none."""
-    if task is not None:
-        return task.columns
-    return next((columns for columns in USUAL_COLUMNS if set(columns) <= set(existing)), ())
-
-
 def _open_source(
     source: Any, name: str, task: GlueTask | None, split: str, data_dir: str | Path | None
 ) -> tuple[RowSource, str]:
-    """Return a source of rows, and its name for errors."""
+    """Return a source of rows, and its name for errors.
+
+    Args:
+        source: As in `load_examples`.
+        name: The source as a string; empty for rows in memory.
+        task: The task of GLUE that it names; None for none.
+        split: As in `load_examples`.
+        data_dir: As in `load_examples`.
+    """
     if not isinstance(source, str | Path):
         return source_in_memory(source), f"the {type(source).__name__}"
     path = _local_file(name, split, data_dir)
@@ -202,7 +223,14 @@ def _open_source(
 
 
 def _source_on_hub(name: str, task: GlueTask | None, split: str, source_name: str) -> RowSource:
-    """Return the rows of a data set on the hub, which is downloaded if it is not in the cache of `datasets`."""
+    """Return the rows of a data set on the hub, which is downloaded if it is not in the cache of `datasets`.
+
+    Args:
+        name: The name of the data set.
+        task: The task of GLUE that it names; None for none.
+        split: Which split.
+        source_name: What errors call it.
+    """
     datasets = optional_module("datasets", "data sets of the hub need datasets: pip install 'normxlogit[eval]'")
     repository_and_configuration: tuple[str, ...] = (name,)
     if task is not None:

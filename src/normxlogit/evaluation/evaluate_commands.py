@@ -1,7 +1,7 @@
 """The commands that measure methods on a model: evaluate faithfulness, frontier and evidence."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, NamedTuple
 
 import typer
 
@@ -33,7 +33,8 @@ def faithfulness(
     check_folder(output)
     with quiet():
         from .datasets import TASKS
-        from .faithfulness import RANDOM, check_head, count_texts, run_methods
+        from .faithfulness import RANDOM, count_texts, run_methods
+        from .gold_labels import check_head
         from .report import write_faithfulness
 
         chosen_methods = measures.methods_of(methods or "all")
@@ -44,9 +45,18 @@ def faithfulness(
         if data.dataset in TASKS:
             check_head(explainer.task_model, TASKS[data.dataset])
         folder = None if output is None else output / "runs"
-        keywords: dict[str, Any] = {"folder": folder, "protocol": protocol, "seed": seed}
         with progress(len(chosen_methods)) as on_progress:
-            results = list(run_methods(explainer, examples, chosen_methods, on_progress=on_progress, **keywords))
+            results = list(
+                run_methods(
+                    explainer,
+                    examples,
+                    chosen_methods,
+                    folder=folder,
+                    protocol=protocol,
+                    seed=seed,
+                    on_progress=on_progress,
+                )
+            )
         metadata = {"dataset": Path(data.dataset).name, "model": explainer.task_model.name, "protocol": protocol}
         metadata |= {key: str(count) for key, count in count_texts(explainer, examples, protocol).items()}
         text = write_faithfulness(output, results, metadata)
@@ -74,13 +84,14 @@ def frontier(
 
     Example: normxlogit evaluate frontier --dataset reviews --limit 50 --output out/
     """
-    checkpoints = _checkpoints(checkpoint) or [("", data.dataset, model)]
+    checkpoints = _checkpoints(checkpoint) or [Checkpoint("", data.dataset, model)]
     check_folder(output)
     with quiet():
         from ..loading.load import device_named
         from .datasets import TASKS
-        from .faithfulness import check_head, count_texts
+        from .faithfulness import count_texts
         from .frontier import frontier_methods, run_frontier, write_frontier
+        from .gold_labels import check_head
         from .runs import under
 
         chosen_methods = [] if methods is None else measures.methods_of(methods)
@@ -89,8 +100,9 @@ def frontier(
         metadata = {}
         for name, dataset, source in checkpoints:
             examples = data.examples(dataset)
-            of_source = loading if source == model else loading._replace(gguf_file=None)
-            explainer = of_source.load(source)
+            # --gguf-file names a file of --model, which other checkpoints do not have.
+            loading_of_source = loading if source == model else loading._replace(gguf_file=None)
+            explainer = loading_of_source.load(source)
             if dataset in TASKS:
                 check_head(explainer.task_model, TASKS[dataset])
             title = f"{Path(dataset).name}, {name or Path(explainer.task_model.name).name}"
@@ -140,13 +152,21 @@ def evidence(
     write_report(text)
 
 
-def _checkpoints(entries: list[str] | None) -> list[tuple[str, str, str | None]]:
-    """Return name, data set and folder of each NAME:DATASET=FOLDER; None as the folder of NAME:DATASET."""
-    checkpoints: list[tuple[str, str, str | None]] = []
+class Checkpoint(NamedTuple):
+    """A model with the data that it is measured on."""
+
+    name: str  # in titles; empty for the model's own
+    dataset: str
+    source: str | None  # the name or folder of the model; None for the one in the package
+
+
+def _checkpoints(entries: list[str] | None) -> list[Checkpoint]:
+    """Return the checkpoints of entries NAME:DATASET=FOLDER, or NAME:DATASET for the model in the package."""
+    checkpoints = []
     for entry in entries or []:
         name, colon, location = entry.partition(":")
         data, equals, folder = location.partition("=")
         if not (name and colon and data) or (equals and not folder):
             raise InputError(f"--checkpoint takes NAME:DATASET=FOLDER or NAME:DATASET, not {entry!r}")
-        checkpoints.append((name, data, folder or None))
+        checkpoints.append(Checkpoint(name, data, folder or None))
     return checkpoints

@@ -1,6 +1,6 @@
 """Known evidence: are the parts of a text that its answer is known to rest on scored highest?"""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from math import comb
@@ -80,11 +80,11 @@ class Place(NamedTuple):
 
 
 class Judged(NamedTuple):
-    """An input whose units the model was found to read.
+    """An input that is measured: the model answers as it should, and reads the evidence.
 
     Attributes:
         case: The input with its evidence.
-        tokens: A result with its tokens; the scores are those of the method `random`.
+        tokens: A result that has the input's tokens; its scores are those of the method `random`.
         units: The U units that are ranked.
         is_evidence: Which of them are evidence, (U,).
     """
@@ -159,7 +159,7 @@ def evaluate_evidence(
 
 
 def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Judged], Counter[str]]:
-    """Return the inputs that can be measured, and how many are left out for each reason."""
+    """Return the inputs that can be measured, and how many others there are for each reason to leave them out."""
     judged: list[Judged] = []
     left_out = Counter[str]()
     for number, case in enumerate(cases):
@@ -169,7 +169,7 @@ def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Jud
             raise DataError(f"row {number}: {error}") from None
         if isinstance(outcome, Judged):
             judged.append(outcome)
-        else:
+        else:  # the reason
             left_out[outcome] += 1
     return judged, left_out
 
@@ -177,7 +177,14 @@ def _judged_rows(explainer: Explainer, cases: Sequence[Known]) -> tuple[list[Jud
 def _measured(
     explainer: Explainer, judged: Sequence[Judged], method: Method, on_progress: OnProgress | None
 ) -> EvidenceResult | Refused:
-    """Return how high a method ranks the evidence of inputs; its refusal if it does not work on the model."""
+    """Return how high a method ranks the evidence of inputs; its refusal if it does not work on the model.
+
+    Args:
+        explainer: The model.
+        judged: The inputs.
+        method: The method.
+        on_progress: Called with the steps; None for nothing.
+    """
     scores_of_inputs = []  # (U,) each
     try:
         for _, item in with_progress(method.spec, judged, on_progress):
@@ -232,7 +239,13 @@ def _ranked_units(a: Attribution, case: Known) -> list[Place]:
 
 
 def _answers_with_target(explainer: Explainer, a: Attribution, case: Known) -> bool:
-    """Return whether a model answers with the target, or prefers it to the contrast; True where any answer is taken."""
+    """Return whether a model answers with the target, or prefers it to the contrast; True where any answer is taken.
+
+    Args:
+        explainer: The model.
+        a: A result for the target of the input, by any method.
+        case: The input, with its target.
+    """
     target = a.target
     if case.completion is not None or case.target is None or target.id is None:
         return True
@@ -265,23 +278,25 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
 def _scores_by_place(a: Attribution, kind: SourceKind) -> dict[Place, float]:
     """Return the score of each unit of a kind by its place."""
     a = a if kind in a.units.kind else a.group(kind)
-    scores = {}
-    for kind_of_unit, text, span, score in zip(
-        a.units.kind, a.units.sequence, a.units.spans or (), a.scores, strict=False
-    ):
-        if kind_of_unit == kind:
-            scores[Place(text, *span)] = float(score)
-    return scores
+    units = zip(a.units.kind, a.units.sequence, a.units.spans or (), a.scores, strict=False)
+    return {Place(text, *span): float(score) for unit_kind, text, span, score in units if unit_kind == kind}
 
 
 def _result(name: str, judged: Sequence[Judged], scores_of_inputs: Sequence[Array]) -> EvidenceResult:
-    """Return how high scores, (U,) for each input, rank the evidence of the inputs."""
-    first, first_two, area = [], [], []
-    for item, scores in zip(judged, scores_of_inputs, strict=True):
-        first.append(found_among(1, scores, item.is_evidence))
-        first_two.append(found_among(2, scores, item.is_evidence))
-        area.append(auroc(scores, item.is_evidence))
-    return EvidenceResult(name, tuple(first), tuple(first_two), tuple(area))
+    """Return how high scores, (U,) for each input, rank the evidence of the inputs.
+
+    Args:
+        name: The name of the method or of the ranking.
+        judged: The N inputs.
+        scores_of_inputs: The scores of the units of each input, (U,).
+    """
+    rankings = [(scores, item.is_evidence) for item, scores in zip(judged, scores_of_inputs, strict=True)]
+    return EvidenceResult(
+        name,
+        first=tuple(found_among(1, *ranking) for ranking in rankings),
+        first_two=tuple(found_among(2, *ranking) for ranking in rankings),
+        auroc=tuple(auroc(*ranking) for ranking in rankings),
+    )
 
 
 def found_among(count: int, scores: Array, is_evidence: Mask) -> float:
@@ -325,22 +340,25 @@ def _rarest(judged: Judged) -> Array:
     highest_ids = []
     for unit in judged.units:
         ids = [token_id or 0 for token_id, place in zip(a.units.ids, places, strict=False) if place.overlaps([unit])]
-        highest_ids.append(max(ids))
+        highest_ids.append(max(ids))  # a unit that is ranked has a token
     return np.array(highest_ids, np.float64)
 
 
 def _overlap(judged: Judged) -> Array:
     """Score units by how many of their words stand outside the units, as a question shares words with its answer.
 
-    Each word counts as one divided by the number of units that hold it.
+    Each word counts as one divided by the number of units that hold it. Of a pair, the units of the other text are
+    outside.
     """
     texts = [judged.tokens.text or "", judged.tokens.text_pair or ""]
     words_of_units = [_words(texts[unit.text or 0][unit.start : unit.end]) for unit in judged.units]
     unit_counts = Counter[str]()  # how many units hold a word
-    words_outside: dict[int | None, Counter[str]] = {}  # of both texts, outside the units of the text that is the key
+    words_of_texts = _words(" ".join(texts))
+    # How often a word stands in both texts, without the units of the text that is the key, as in `Place.text`.
+    words_outside: defaultdict[int | None, Counter[str]] = defaultdict(lambda: Counter(words_of_texts))
     for unit, words in zip(judged.units, words_of_units, strict=True):
         unit_counts.update(set(words))
-        words_outside.setdefault(unit.text, Counter(_words(" ".join(texts)))).subtract(words)
+        words_outside[unit.text].subtract(words)
     scores = []
     for unit, words in zip(judged.units, words_of_units, strict=True):
         shared = [word for word in set(words) if words_outside[unit.text][word] > 0]

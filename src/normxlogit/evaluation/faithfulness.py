@@ -7,45 +7,32 @@ of the texts the prediction is another after one, two, three or six words, or by
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
-import torch
 
-from ..errors import DataError, InputError, NormXLogitError, UnsupportedModelError, check_choice
+from ..errors import DataError, NormXLogitError, UnsupportedModelError, check_choice
 from ..explainer import Explainer
 from ..inputs.encoding import Encoding
-from ..inputs.texts import Text, is_column
-from ..leave_out.outcomes import Answer
-from ..leave_out.picking import removable_for_task
-from ..leave_out.removal import TextRemoval, masks
+from ..inputs.texts import Text
+from ..leave_out.removal import masks
 from ..leave_out.text_answers import TextAnswers
-from ..long_runs.gold.model_labels import ModelLabels
-from ..long_runs.gold.reading import read_gold
 from ..long_runs.intervals import student_interval
 from ..methods import Method, method_named
-from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.storage.schema import Number
-from .datasets import Example, GlueTask
+from .datasets import Example
+from .flips import delete_words, flips_by_some_word
+from .gold_labels import Labels, checked_labels
 from .options import Protocol
+from .perturbation import LEVELS, hits, perturb, quality
 from .runs import OnProgress, Refused, ResultCache
 from .statistics import Array, Interval, mean_interval
 
-LEVELS = tuple(tenths / 10 for tenths in range(1, 10))
-"""Shares of the tokens that are perturbed; figures are means over these levels."""
-
 PUBLISHED_LENGTH = 90
 """Texts are cut to this many tokens under the published protocol."""
-
-COUNTS = (1, 2, 3, 6)
-"""Numbers of deleted words that tables show."""
-
-MOST = 6
-"""Most words that are deleted."""
 
 MOST_REASONS = 3
 """Most reasons why rows are left out that a report lists."""
@@ -55,13 +42,6 @@ CHUNK = 64
 
 RANDOM = "random"
 """The method that ranks tokens by chance, below which no method should be."""
-
-
-Attributed = Sequence[Attribution]
-"""The scores of the tokens of texts, one result for each."""
-
-Labels = Sequence[float] | Sequence[Sequence[float]]
-"""The gold labels of texts; of models with several true labels a 1 or a 0 for each."""
 
 
 @dataclass(frozen=True)
@@ -160,40 +140,60 @@ def run_methods(
         refusals: Errors of a method that are its result; others end the run.
         on_progress: Called with the method, the texts that are done and all texts; None for nothing.
     """
-    labels = checked_labels(explainer.task_model, examples)
-    texts = [example.text for example in examples]
-    results_depend_on = [texts, labels, protocol, seed]
+    labels = checked_labels(explainer.task_model, examples)  # it refuses what is not a list of examples
+    run = _Run(
+        explainer,
+        texts=[example.text for example in examples],
+        labels=labels,
+        protocol=protocol,
+        seed=seed,
+        refusals=refusals,
+        on_progress=on_progress,
+    )
+    results_depend_on = [run.texts, labels, protocol, seed]
     cache = ResultCache[Faithfulness | Refused](folder, explainer.task_model, results_depend_on, Faithfulness | Refused)
-    # The texts are answered once, and not at all where the results of all methods are in the folder.
-    answers = lru_cache(lambda: Answers.of(explainer, encode(explainer, texts, protocol)))
-
-    def measure_method(method: Method) -> Faithfulness | Refused:
-        """Explain the texts by a method, and measure it; return its refusal if it does not work on the model."""
-        encodings = answers().masked.encodings
-        try:
-            attributions = _attributions_by(explainer, method, encodings, on_progress)
-            return measure(method.spec, answers(), attributions, labels, protocol=protocol, seed=seed)
-        except refusals as error:
-            return Refused(method.spec, str(error))
-
     for method in methods:
-        result = cache.cached(partial(measure_method, method), method.info.name, method.settings)
+        result = cache.cached(partial(run.measured, method), method.info.name, method.settings)
         if on_progress is not None:
             on_progress(method.spec, len(examples), len(examples))
         yield result
 
 
-def _attributions_by(
-    explainer: Explainer, method: Method, encodings: Sequence[Encoding], on_progress: OnProgress | None
-) -> list[Attribution]:
-    """Explain texts by a method; the step that ends them all is reported by the caller, after the measurement."""
-    attributions: list[Attribution] = []
-    for start in range(0, len(encodings), CHUNK):
-        chunk = list(encodings[start : start + CHUNK])
-        attributions += explainer(chunk, method=method, token_predictions=False)
-        if on_progress is not None and len(attributions) < len(encodings):
-            on_progress(method.spec, len(attributions), len(encodings))
-    return attributions
+@dataclass(frozen=True)
+class _Run:
+    """Texts on which methods are measured, one after the other, with the arguments of `run_methods`."""
+
+    explainer: Explainer
+    texts: Sequence[Text]
+    labels: Labels
+    protocol: Protocol
+    seed: int
+    refusals: tuple[type[NormXLogitError], ...]
+    on_progress: OnProgress | None
+
+    @cached_property
+    def answers(self) -> "Answers":
+        """The answers to the texts, computed once, and not at all where the folder has the results of all methods."""
+        return Answers.of(self.explainer, encode(self.explainer, self.texts, self.protocol))
+
+    def measured(self, method: Method) -> Faithfulness | Refused:
+        """Explain the texts by a method, and measure it; return its refusal if it does not work on the model."""
+        answers = self.answers
+        try:
+            attributions = self._attributions_by(method, answers.masked.encodings)
+            return measure(method.spec, answers, attributions, self.labels, protocol=self.protocol, seed=self.seed)
+        except self.refusals as error:
+            return Refused(method.spec, str(error))
+
+    def _attributions_by(self, method: Method, encodings: Sequence[Encoding]) -> list[Attribution]:
+        """Explain texts by a method; the step that ends them all is reported by the caller, after the measurement."""
+        attributions: list[Attribution] = []
+        for start in range(0, len(encodings), CHUNK):
+            chunk = list(encodings[start : start + CHUNK])
+            attributions += self.explainer(chunk, method=method, token_predictions=False)
+            if self.on_progress is not None and len(attributions) < len(encodings):
+                self.on_progress(method.spec, len(attributions), len(encodings))
+        return attributions
 
 
 def encode(explainer: Explainer, texts: Sequence[Text], protocol: Protocol) -> list[Encoding]:
@@ -232,7 +232,7 @@ def count_texts(explainer: Explainer, examples: Sequence[Example], protocol: Pro
 
 def measure_attributions(
     explainer: Explainer,
-    attributions: Attributed,
+    attributions: Sequence[Attribution],
     labels: Labels,
     *,
     protocol: Protocol = "default",
@@ -287,7 +287,7 @@ class Answers(NamedTuple):
 def measure(
     method: str,
     answers: Answers,
-    attributions: Attributed,
+    attributions: Sequence[Attribution],
     labels: Labels,
     *,
     protocol: Protocol = "default",
@@ -308,42 +308,34 @@ def measure(
         seed: Of the bootstrap of intervals.
     """
     regression = answers.masked.model.task.outputs.kind == "value"
-    whole = _values_without(answers.masked, [TextRemoval(text, ()) for text in range(len(attributions))])  # (N, C)
-    drops_by_level: list[Array] = []  # (N,) each, without the top tokens
-    kept_drops_by_level: list[Array] = []  # (N,) each, with the top tokens alone
-    outputs_by_level: list[Array] = []  # (N,) each, without the top tokens
-    for level in LEVELS:
-        removals = _removals_at(level, answers.masked.encodings, attributions, protocol)
-        without_top = _values_without(answers.masked, removals.top)  # (N, C)
-        top_alone = _values_without(answers.masked, removals.rest)  # (N, C)
-        drops_by_level.append(_drop_to(without_top, whole, regression=regression))
-        kept_drops_by_level.append(_drop_to(top_alone, whole, regression=regression))
-        outputs_by_level.append(_outputs_of(without_top, regression=regression))
-    drop, kept_drop = np.stack(drops_by_level, 1), np.stack(kept_drops_by_level, 1)  # (N, 9) each
-    per_text = drop.mean(1)  # (N,)
+    perturbed = perturb(answers.masked, attributions, protocol)
+    per_text = perturbed.drops.mean(1)  # (N,)
     gold = np.asarray(labels, dtype=np.float64)  # (N,); of models with several true labels (N, C)
-    qualities = [quality(outputs, gold, regression=regression) for outputs in outputs_by_level]
-    intervals = {"aopc": _level_intervals(drop), "sufficiency": _level_intervals(kept_drop)}
+    qualities = [quality(outputs, gold, regression=regression) for outputs in perturbed.outputs]
+    intervals = {
+        "aopc": _level_intervals(perturbed.drops),
+        "sufficiency": _level_intervals(perturbed.kept_drops),
+    }
     if not regression:
-        intervals["quality"] = _level_intervals(np.stack([hits(outputs, gold) for outputs in outputs_by_level], 1))
+        intervals["quality"] = _level_intervals(np.stack([hits(outputs, gold) for outputs in perturbed.outputs], 1))
     deletions = delete_words(answers.deleted, attributions)
     flippable = None if regression else float(flips_by_some_word(answers.deleted, attributions).mean())
     return Faithfulness(
         method=method,
         aopc=float(per_text.mean()),
-        aopc_interval=mean_interval(per_text, seed)[1:],
-        sufficiency=float(kept_drop.mean()),
-        sufficiency_interval=mean_interval(kept_drop.mean(1), seed)[1:],
+        aopc_interval=mean_interval(per_text, seed)[1:],  # low and high, without the mean before them
+        sufficiency=float(perturbed.kept_drops.mean()),
+        sufficiency_interval=mean_interval(perturbed.kept_drops.mean(1), seed)[1:],
         quality=float(np.mean(qualities)),
         quality_name="pearson" if regression else "accuracy",
         curves={
-            "aopc": tuple(drop.mean(0).tolist()),
-            "sufficiency": tuple(kept_drop.mean(0).tolist()),
+            "aopc": tuple(perturbed.drops.mean(0).tolist()),
+            "sufficiency": tuple(perturbed.kept_drops.mean(0).tolist()),
             "quality": tuple(qualities),
         },
         texts=len(per_text),
         per_text=tuple(per_text.tolist()),
-        whole_quality=quality(_outputs_of(whole, regression=regression), gold, regression=regression),
+        whole_quality=quality(perturbed.whole_outputs, gold, regression=regression),
         flips=() if regression else tuple(deletions.flips.tolist()),
         falls=tuple(map(tuple, deletions.falls.tolist())),
         flippable=flippable,
@@ -351,165 +343,9 @@ def measure(
     )
 
 
-class _Removals(NamedTuple):
-    """What is taken out of each of N texts at a level."""
-
-    top: list[TextRemoval]  # the tokens of the highest scores
-    rest: list[TextRemoval]  # the other tokens that may be perturbed
-
-
-def _removals_at(
-    level: float, encodings: Sequence[Encoding], attributions: Attributed, protocol: Protocol
-) -> _Removals:
-    """Return the tokens of the highest scores of each text at a level, and the other tokens."""
-    removals = _Removals([], [])
-    for text, attribution in enumerate(attributions):
-        top, rest = split(encodings[text], attribution.scores, level, protocol)
-        removals.top.append(TextRemoval(text, tuple(sorted(top))))
-        removals.rest.append(TextRemoval(text, tuple(sorted(rest))))
-    return removals
-
-
 def _level_intervals(figures: Array) -> tuple[tuple[float, float], ...]:
-    """Return the 95% interval of each level's mean, of figures of texts at levels (N, 9)."""
+    """Return the 95% interval of each level's mean, low and high, of figures of texts at levels (N, 9)."""
     return tuple(student_interval(figures_of_level)[1:] for figures_of_level in figures.T)
-
-
-def _values_without(answers: TextAnswers, removals: list[TextRemoval]) -> Array:
-    """Return the probabilities, or the output of a regression model, without some tokens, (N, C)."""
-    # Every answer of a classifier, or regression, has logits: the condition is for the type checker.
-    logits = torch.stack([answer.logits for answer in answers(removals) if answer.logits is not None])
-    probabilities = answers.model.task.outputs.probabilities(logits)  # (N, C)
-    return (logits if probabilities is None else probabilities).double().numpy()  # (N, C)
-
-
-def _outputs_of(values: Array, *, regression: bool) -> Array:
-    """Return the predicted class, or the output of a regression model, (N,), of values, (N, C)."""
-    return values.ravel() if regression else values.argmax(1).astype(np.float64)
-
-
-def _drop_to(values: Array, whole: Array, *, regression: bool) -> Array:
-    """Return the drop of the probability of the label that is predicted of each whole text, (N,).
-
-    Args:
-        values: The probabilities for the perturbed texts, (N, C), or the outputs of a regression model, (N, 1).
-        whole: The same for the whole texts.
-        regression: Whether they are outputs of a regression model: then the size of their change is returned.
-    """
-    rows, predicted = np.arange(len(whole)), whole.argmax(1)  # (N,) each
-    drop: Array = whole[rows, predicted] - values[rows, predicted]  # (N,)
-    return np.abs(drop) if regression else drop
-
-
-class Deletions(NamedTuple):
-    """The model's outputs without the words of the highest scores."""
-
-    flips: Array  # how many words are deleted until the prediction changes, (N,): infinity for more than `MOST`
-    falls: Array  # fall of the probability, or value, after each of `COUNTS` words, (N, 4)
-
-
-def delete_words(answers: TextAnswers, attributions: Attributed) -> Deletions:
-    """Delete the words of the highest scores from texts, one after the other.
-
-    Args:
-        answers: The model's answers to the texts without some of their tokens.
-        attributions: The scores of the tokens of each text, N of them.
-    """
-    model = answers.model
-    removals: list[TextRemoval] = []
-    for text, attribution in enumerate(attributions):
-        words = removable_for_task(model, attribution).parts  # the highest scored first
-        for count in range(min(MOST, len(words)) + 1):
-            tokens = sorted(token for word in words[:count] for token in word.tokens)
-            removals.append(TextRemoval(text, tuple(tokens)))
-    by_text: dict[int, list[Answer]] = {}
-    for removal, answer in zip(removals, answers(removals), strict=True):
-        by_text.setdefault(removal.text, []).append(answer)
-    flips = np.full(len(attributions), np.inf)  # (N,)
-    falls = np.zeros((len(attributions), len(COUNTS)))  # (N, 4)
-    for text, answers_of_text in by_text.items():  # the answers without 0, 1, 2... words
-        original = answers_of_text[0]
-        most_deleted = len(answers_of_text) - 1
-        flipping = [count for count, answer in enumerate(answers_of_text) if answer.outcome != original.outcome]
-        flips[text] = min(flipping, default=np.inf)
-        falls[text] = [original.value - answers_of_text[min(count, most_deleted)].value for count in COUNTS]
-    return Deletions(flips, falls)
-
-
-def flips_by_some_word(answers: TextAnswers, attributions: Attributed) -> npt.NDArray[np.bool_]:
-    """Return whether some single word of each text changes the prediction when deleted, (N,), by trying all.
-
-    Args:
-        answers: The model's answers to the texts without some of their tokens.
-        attributions: Results of the N texts, of any scores.
-    """
-    texts = range(len(attributions))
-    removals = [
-        TextRemoval(text, word.tokens)
-        for text in texts
-        for word in removable_for_task(answers.model, attributions[text]).parts
-    ]
-    originals = answers([TextRemoval(text, ()) for text in texts])
-    changed = np.zeros(len(attributions), bool)  # (N,)
-    for removal, answer in zip(removals, answers(removals), strict=True):
-        changed[removal.text] |= answer.outcome != originals[removal.text].outcome
-    return changed
-
-
-def hits(outputs: Array, gold: Array) -> Array:
-    """Return 1 for each predicted class that is right and 0 for others, (N,).
-
-    Args:
-        outputs: The predicted classes, (N,).
-        gold: The right classes, (N,); for labels that do not exclude each other a 1 or a 0 for each, (N, C).
-    """
-    if gold.ndim == 1:
-        return (gold == outputs) * 1.0
-    is_right: Array = gold[np.arange(len(outputs)), outputs.astype(int)]  # (N,)
-    return is_right
-
-
-def quality(outputs: Array, gold: Array, *, regression: bool) -> float:
-    """Return the accuracy of predicted classes, or Pearson's correlation of values with the right ones.
-
-    Args:
-        outputs: The predicted classes, or values, (N,).
-        gold: The right ones, (N,); for labels that do not exclude each other a 1 or a 0 for each, (N, C).
-        regression: Whether they are values.
-    """
-    if not regression:
-        return float(hits(outputs, gold).mean())
-    from scipy.stats import pearsonr
-
-    # Texts that are masked to the same text have one value, and a constant has no correlation.
-    varied = np.ptp(outputs) and np.ptp(gold)
-    return float(pearsonr(outputs, gold).statistic) if varied else 0.0  # pyright: ignore[reportAttributeAccessIssue]
-
-
-def split(
-    encoding: Encoding, scores: npt.NDArray[np.floating[Any]], level: float, protocol: Protocol
-) -> tuple[list[int], list[int]]:
-    """Return the positions of the highest scored tokens at a level, and of the other tokens that may be perturbed.
-
-    Args:
-        encoding: The text.
-        scores: Of its tokens, (T,).
-        level: The share of tokens, from 0 to 1.
-        protocol: As in `evaluate`.
-
-    Raises:
-        DataError: If there are not as many scores as tokens.
-    """
-    if len(scores) != len(encoding):
-        raise DataError(f"{len(scores)} scores for {len(encoding)} tokens")
-    if protocol == "published":
-        candidates = np.arange(1, len(encoding))  # all but the first token, [CLS]
-        count = int(len(encoding) * level)
-    else:
-        candidates = np.flatnonzero(~np.asarray(encoding.special))
-        count = round(level * len(candidates))
-    ranked = candidates[np.argsort(-np.asarray(scores)[candidates], kind="stable")]
-    return ranked[:count].tolist(), ranked[count:].tolist()
 
 
 def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
@@ -557,99 +393,3 @@ def _differences(a: Faithfulness, b: Faithfulness) -> Array:
     if a.texts != b.texts:
         raise DataError(f"{a.method} was measured on {a.texts} texts, {b.method} on {b.texts}")
     return np.subtract(a.per_text, b.per_text)  # (N,)
-
-
-def _classifies_texts(model: TaskModel) -> bool:
-    """Return whether a model answers with labels, or values, of the whole input and not of its tokens."""
-    return model.task.position.pooled and bool(model.task.outputs.labels)
-
-
-def check_head(model: TaskModel, task: GlueTask) -> None:
-    """Check that a model can answer a task.
-
-    Args:
-        model: The model.
-        task: The task.
-
-    Raises:
-        UnsupportedModelError: If it classifies no texts, or has another number of labels.
-    """
-    model.task.check_input(model, "one text")
-    if not _classifies_texts(model):
-        needs = f"{task.name} needs a model that classifies texts"
-        raise UnsupportedModelError(f"{needs}, and {model.name} is for {model.task.name}")
-    is_value = model.task.outputs.kind == "value"
-    answers = _counted_outputs(len(model.task.outputs.labels), "value" if is_value else "label")
-    needs = _counted_outputs(len(task.labels) or 1, "label" if task.labels else "value")
-    if answers != needs:
-        raise UnsupportedModelError(f"{model.name} answers with {answers}, and {task.name} needs {needs}")
-
-
-def _counted_outputs(count: int, kind: str) -> str:
-    """Return the number of a model's outputs with their kind, "label" or "value", in words."""
-    return "one value" if (count, kind) == (1, "value") else f"{count} {kind}s"
-
-
-def checked_labels(model: TaskModel, examples: Sequence[Example]) -> Labels:
-    """Return the gold labels, if the model can answer them: indices or values, or a 0 or a 1 for each label.
-
-    Args:
-        model: The model.
-        examples: The labelled texts.
-
-    Raises:
-        UnsupportedModelError: If faithfulness is not measured on such a model.
-        DataError: If there are no examples, or the model knows no such labels.
-        InputError: If something else than examples is given.
-    """
-    outputs = model.task.outputs
-    _check_measurable(model, examples)
-    if outputs.kind == "value":
-        values = []
-        for index, example in enumerate(examples):
-            if not isinstance(example.label, int | float):
-                raise DataError(f"example {index} has label {example.label}; the model answers with a value")
-            values.append(float(example.label))
-        return values
-    marks = _class_marks(examples, list(outputs.labels))  # (N, C)
-    if outputs.outcomes == "independent":  # several labels may be true
-        return marks
-    for index, (marks_of_text, example) in enumerate(zip(marks, examples, strict=True)):
-        if sum(marks_of_text) != 1:
-            raise DataError(f"example {index} has labels {example.label}; the model answers with one label")
-    return [float(marks_of_text.index(1)) for marks_of_text in marks]
-
-
-def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
-    """Refuse models on which faithfulness is not measured, and what is not a list of examples."""
-    outputs = model.task.outputs
-    model.task.check_input(model, "one text")
-    if not _classifies_texts(model):
-        advice = ": `normxlogit evaluate generation` measures its sources" if outputs.vocabulary else ""
-        supported = "faithfulness is measured on classifiers and regression models"
-        raise UnsupportedModelError(f"{supported}, not on {model.task.name}{advice}")
-    if outputs.kind == "value" and len(outputs.labels) != 1:
-        answers = f"{model.name} answers with {len(outputs.labels)}"
-        raise UnsupportedModelError(f"faithfulness is measured on one value, and {answers}")
-    if not examples:
-        raise DataError("no examples to measure on")
-    for index, example in enumerate(examples):
-        if not isinstance(example, Example):
-            wrapped = "Example(text, label), or load_examples(table) of rows with both"
-            raise InputError(f"example {index} is a {type(example).__name__}: pass {wrapped}")
-
-
-def _class_marks(examples: Sequence[Example], class_names: list[str]) -> list[list[float]]:
-    """Return a 1 for each gold label and a 0 for each other label of the model, (N, C)."""
-    meanings = [example.meaning for example in examples]
-    if meanings.count(meanings[0]) < len(meanings):
-        raise DataError("the examples are of data whose labels have different meanings: measure on each by itself")
-    try:
-        labels = [example.label for example in examples]
-        gold_labels = read_gold(labels, ModelLabels.in_order(class_names), meanings[0])
-    except InputError as error:
-        raise DataError(str(error)) from None
-    for index, (gold, example) in enumerate(zip(gold_labels, examples, strict=True)):
-        if not gold and not is_column(example.label):  # where several labels may be true, none may be
-            raise DataError(f"example {index} has no label; the model knows {', '.join(class_names)}")
-    return [[float(name in gold) for name in class_names] for gold in gold_labels]

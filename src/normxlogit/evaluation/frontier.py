@@ -168,12 +168,11 @@ def run_frontier(
     )
     points = []
     for method, result in zip(method_list, results, strict=True):
-        if isinstance(result, Refused):
-            points.append(Point(method.spec, result))
-        else:
-            work = partial(measure_cost, explainer, timed_encodings, method, rounds=rounds)
-            cost = costs.cached(work, f"cost-{method.info.name}", method.settings)
-            points.append(Point(method.spec, result, cost))
+        cost = None
+        if isinstance(result, Faithfulness):
+            measure = partial(measure_cost, explainer, timed_encodings, method, rounds=rounds)
+            cost = costs.cached(measure, f"cost-{method.info.name}", method.settings)
+        points.append(Point(method.spec, result, cost))
     return points
 
 
@@ -195,6 +194,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
     """
     model = explainer.task_model
     encodings = list(encodings)
+    # Texts of different lengths are in one batch, unless it was found that padding changes what the model answers.
     groups = batches(encodings, model.batch_tokens, pad=not model.copy.padding.refuted)
     model_batches = [model.batch([encodings[index] for index in group], group) for group in groups]
 
@@ -207,7 +207,7 @@ def measure_cost(explainer: Explainer, encodings: Sequence[Encoding], method: Me
 
     functions = {"forward": forward, "method": lambda: explainer(encodings, method=method)}
     first_times = in_turn(functions, rounds=1, warmup=0)  # not counted: the first call also takes the model apart
-    if REPEATS * ratio(first_times["method"], first_times["forward"]) > LONG:
+    if REPEATS * ratio(first_times["method"], first_times["forward"]) > LONG:  # "forward" is `REPEATS` passes
         rounds = min(rounds, FEW_ROUNDS)
     times = in_turn(functions, rounds=rounds, warmup=0)
     passes = [REPEATS * times_longer for times_longer in ratios(times["method"], times["forward"])]
@@ -277,7 +277,13 @@ def frontier_figure(panels: Panels) -> "PlotFigure":
 
 
 def _draw_points(axes: Any, points: Points, looks: Mapping[str, Look]) -> None:
-    """Draw the points of a panel with their intervals, the line of the frontier, and a legend, the best first."""
+    """Draw the points of a panel with their intervals, the line of the frontier, and a legend, the best first.
+
+    Args:
+        axes: Matplotlib's axes of the panel.
+        points: The methods of the panel; those that were refused are left out.
+        looks: The look of each method, by its name with settings.
+    """
     entries = measured(points)
     if not entries:
         return
@@ -288,8 +294,9 @@ def _draw_points(axes: Any, points: Points, looks: Mapping[str, Look]) -> None:
         errors = [[result.aopc - low], [high - result.aopc]]  # matplotlib's: the lengths of the bars, down and up
         look = looks[point.method]
         name = f"{result.aopc:.3f}  {shortened(point.method, NAME)}"
-        style = {"fmt": look.marker, "color": look.color, "elinewidth": 0.7}
-        axes.errorbar([cost.passes], [result.aopc], errors, **style, label=name)
+        axes.errorbar(
+            [cost.passes], [result.aopc], errors, fmt=look.marker, color=look.color, elinewidth=0.7, label=name
+        )
     axes.legend(title="AOPC and method", loc="upper center", bbox_to_anchor=(0.45, -0.22), fontsize=8)
 
 

@@ -11,7 +11,7 @@ from .report import markdown_table
 from .statistics import Interval, interval_text, mean_interval, rank_correlation
 
 FigureColumn = tuple[str, str, int]
-"""Title of a table's column, the name of the figure in it, and its decimal places."""
+"""The title of a table's column, the name of the figure in it (see `summarise_ranking`), and its decimal places."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +84,14 @@ def summarise_ranking(
         if name.endswith("first"):
             prefix = name.removesuffix("first")
             shares[f"{prefix}nats"] = sum(values) / sum(figures[f"{prefix}best"] for figures in texts)
-    drops_without_first = tuple(figures["first"] for figures in texts)
-    text_count = len(texts) if weights is None else sum(weights)
-    return RankingResult(method, text_count, means, shares, passes, drops_without_first)
+    return RankingResult(
+        method,
+        texts=len(texts) if weights is None else sum(weights),
+        means=means,
+        shares=shares,
+        passes=passes,
+        per_text=tuple(figures["first"] for figures in texts),
+    )
 
 
 def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColumn], by: str) -> str:
@@ -108,7 +113,13 @@ def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColu
 
 
 def _figure_cell(result: RankingResult, name: str, digits: int) -> str:
-    """Return a share, or a mean with its interval, as a cell of a table; an empty one if it was not measured."""
+    """Return a share, or a mean with its interval, as a cell of a table; an empty one if it was not measured.
+
+    Args:
+        result: The result of a method.
+        name: The name of the figure.
+        digits: Its decimal places.
+    """
     if name in result.shares:
         return f"{result.shares[name]:.{digits}f}"
     return interval_text(result.means[name], digits) if name in result.means else ""

@@ -5,17 +5,18 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..methods import list_methods
 from ..results.storage.files import replacing, write_json, write_text
 from ..results.storage.schema import plain
-from .faithfulness import COUNTS, MOST, Faithfulness, paired_difference, paired_p_value, worse_than_random
+from .faithfulness import Faithfulness, paired_difference, paired_p_value, worse_than_random
+from .flips import COUNTS, MOST
 from .latex import latex_tables
 from .runs import Refused
-from .statistics import Array, holm, interval_text, mean_interval
+from .statistics import holm, interval_text, mean_interval
 
 if TYPE_CHECKING:
     from ..plots.figure import PlotFigure
@@ -46,8 +47,9 @@ FORMATS = (".svg", ".pdf", ".png")
 
 def markdown_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Return a Markdown table; the columns after the first are aligned right."""
-    lines = ["| " + " | ".join(columns) + " |", "|---|" + "---:|" * (len(columns) - 1)]
-    return "\n".join(lines + ["| " + " | ".join(row) + " |" for row in rows]) + "\n"
+    lines = [f"| {' | '.join(row)} |" for row in (columns, *rows)]
+    lines.insert(1, "|---|" + "---:|" * (len(columns) - 1))  # below the names
+    return "\n".join([*lines, ""])
 
 
 def report(metadata: Metadata, table: str, folder: Path | None = None, file_name: str = "results", **state: Any) -> str:
@@ -130,36 +132,23 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
 
     Its last row is the most that one word can change. Of values: by how much they are lower, with the 95% interval.
     """
-    measured = _measured(results, "flips")  # (N,) each
-    if not measured:
+    ranked = sorted((result for result in results if result.flips), key=_flipped_shares, reverse=True)
+    if not ranked:
         return _falls_table(results)
-    measured.sort(key=lambda entry: _flipped_shares(entry.figures), reverse=True)
     rows = []
-    for method, flips in measured:
-        median = float(np.median(flips))
-        shares = [f"{share:.2f}" for share in _flipped_shares(flips)]
-        rows.append([method, *shares, f"> {MOST}" if np.isinf(median) else f"{median:g}"])
+    for result in ranked:
+        median = float(np.median(result.flips))
+        shares = [f"{share:.2f}" for share in _flipped_shares(result)]
+        rows.append([result.method, *shares, f"> {MOST}" if np.isinf(median) else f"{median:g}"])
     flippable_share = next((r.flippable for r in results if r.flippable is not None), None)
     if flippable_share is not None:
         rows.append(["the best word of each text", f"{flippable_share:.2f}", *[""] * len(COUNTS)])
     return markdown_table(["prediction changed after", *_count_columns(), "median ↓"], rows)
 
 
-class _FiguresOfMethod(NamedTuple):
-    """The figures of a method for N texts."""
-
-    method: str
-    figures: Array  # (N,) or (N, 4)
-
-
-def _measured(results: Sequence[Faithfulness], name: Literal["flips", "falls"]) -> list[_FiguresOfMethod]:
-    """Return the figures of that name of each method, of those methods that have any."""
-    return [_FiguresOfMethod(r.method, np.array(getattr(r, name))) for r in results if getattr(r, name)]
-
-
-def _flipped_shares(flips: Array) -> list[float]:
+def _flipped_shares(result: Faithfulness) -> list[float]:
     """Return in which share of the texts the prediction has changed after each of `COUNTS` words."""
-    return [float((flips <= count).mean()) for count in COUNTS]
+    return [float((np.array(result.flips) <= count).mean()) for count in COUNTS]
 
 
 def _count_columns() -> list[str]:
@@ -169,14 +158,15 @@ def _count_columns() -> list[str]:
 
 def _falls_table(results: Sequence[Faithfulness]) -> str:
     """Return a Markdown table of the fall of a value after a few deleted words; empty if it was not measured."""
-    measured = _measured(results, "falls")  # (N, 4) each
-    if not measured:
+    ranked = sorted(
+        (result for result in results if result.falls), key=lambda result: np.mean(result.falls), reverse=True
+    )
+    if not ranked:
         return ""
-    measured.sort(key=lambda entry: entry.figures.mean(), reverse=True)
     rows = []
-    for method, falls in measured:
-        intervals = [mean_interval(column) for column in falls.T]
-        rows.append([method, *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})" for mean, low, high in intervals)])
+    for result in ranked:
+        intervals = [mean_interval(column) for column in np.array(result.falls).T]  # (N,) each
+        rows.append([result.method, *(f"{mean:+.3f} ({low:+.3f} to {high:+.3f})" for mean, low, high in intervals)])
     return markdown_table(["value is lower after", *_count_columns()], rows)
 
 
@@ -196,7 +186,7 @@ def panel_figure(panels: int, across: int) -> "Iterator[tuple[PlotFigure, list[A
     columns = min(panels, across)
     rows = ceil(panels / columns)
     with plot_style():
-        figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)
+        figure = PlotFigure(4.0 * columns + 2.2, 3.3 * rows)  # inches, with room for a legend at the right
         grid = list(figure.subplots(rows, columns, squeeze=False).flat)
         for axes in grid[panels:]:  # the last row may be longer than its panels
             axes.remove()
@@ -276,10 +266,18 @@ def curves_figure(panels: Mapping[str, Sequence[Faithfulness]], *, curve: str = 
 
 
 def _draw_curve(axes: Any, result: Faithfulness, curve: str, look: Look) -> Any:
-    """Draw a curve of a method with its 95% intervals, if there are any; return its line."""
+    """Draw a curve of a method with its 95% intervals, if there are any; return its line.
+
+    Args:
+        axes: Matplotlib's axes of the panel.
+        result: The result of the method.
+        curve: Which curve, as in `curves_figure`.
+        look: How the method is drawn.
+    """
     percents = [100 * level for level in result.levels]
-    style = {"linestyle": look.line, "color": look.color, "marker": look.marker, "markersize": 3}
-    (line,) = axes.plot(percents, result.curves[curve], **style)  # matplotlib returns a list of the lines
+    (line,) = axes.plot(  # matplotlib returns a list of the lines
+        percents, result.curves[curve], linestyle=look.line, color=look.color, marker=look.marker, markersize=3
+    )
     if curve in result.curve_intervals:
         low, high = zip(*result.curve_intervals[curve], strict=True)
         axes.fill_between(percents, low, high, color=look.color, alpha=0.12, linewidth=0)

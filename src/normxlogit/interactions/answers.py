@@ -86,11 +86,12 @@ def answers_to_text(model: TaskModel, encoding: Encoding, a: Attribution, units:
             f"pairs explains a label, a token or a value, and {model.name} answers with a span of the text"
         )
     removable = removable_for_task(model, a, units)
-    chosen = removable.parts if units is None else removable.parts[: removable.singles]
+    # Units that the caller names are the first parts; behind them are parts that `verify` has as a control.
+    parts = removable.parts if units is None else removable.parts[: removable.singles]
     is_masked = encoding.signal is None and masks(model)
     removable = removable._replace(
-        parts=sorted(chosen, key=lambda unit: unit.tokens),
-        removed_by="masked" if is_masked else removable.removed_by,
+        parts=sorted(parts, key=lambda part: part.tokens),
+        removed_by="masked" if is_masked else removable.removed_by,  # regions and moments have a way of their own
     )
     answers = TextAnswers(model, [encoding], [a], masked=is_masked, progress=VERIFYING)
     value_of, quantity = _value_of_text(model, a)
@@ -118,7 +119,7 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
     def log_probability(answer: Answer) -> float:
         return float(np.log(max(answer.value, LEAST_PROBABILITY)))
 
-    def of_logits(answer: Answer) -> float:
+    def label_value(answer: Answer) -> float:
         if answer.logits is None:
             raise ValueError("an answer of a text that is classified has logits")
         logits = answer.logits.double()  # (C,)
@@ -127,8 +128,8 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
         probabilities: Any = outputs.probabilities(logits[None])  # (1, C)
         return float(log_odds(np.log(max(float(probabilities[0, target.id]), LEAST_PROBABILITY))))
 
-    if model.task.position.pooled:  # of labels
-        return of_logits, "log odds" if target.contrast_id is None else "logit less the contrast's"
+    if model.task.position.pooled:  # the answer is about the whole text: it is a label
+        return label_value, "log odds" if target.contrast_id is None else "logit less the contrast's"
     if target.contrast_id is not None:
         raise UnsupportedModelError("pairs explains a token by itself: leave out contrast=")
     return log_probability, "log-probability"
@@ -146,9 +147,9 @@ def answers_to_prompt(model: TaskModel, completed: Completed, a: Attribution, di
         division: How the prompt is divided into sources.
     """
     removable, source_spans = removable_sources(a.whole(), completed, division)
-    unit_at: dict[Any, UnitScore] = {}  # by the tokens and places that are left out: of equal ones the first unit
+    unit_at: dict[Any, UnitScore] = {}  # by the tokens and places of the prompt that are left out
     for part, span in zip(removable.parts, source_spans.values(), strict=True):
-        unit_at.setdefault((span.tokens, span.places), part)
+        unit_at.setdefault((span.tokens, span.places), part)  # of sources with the same words the first
     removable = removable._replace(parts=list(unit_at.values()))
     ablations = Ablations(model, completed, list(source_spans.values()), VERIFYING)
     answers = answers_without(ablations, source_spans)

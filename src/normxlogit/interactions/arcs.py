@@ -56,7 +56,7 @@ class Arc(NamedTuple):
 class Curve(NamedTuple):
     """An arc as SVG."""
 
-    path: str
+    path: str  # the curve, as the attribute `d` of SVG's <path> says it
     x: float  # the middle of its label, in pixels from the left
     y: float  # the line on which its label stands, in pixels from the top
     arc: Arc
@@ -82,12 +82,12 @@ class ArcsBlock(OwnBlock):
     def _middles(self) -> list[float]:
         """Return the middle of each name, in characters from the beginning of the line."""
         widths = [cell_len(name) for name in self.names]
-        starts = accumulate((width + 1 for width in widths), initial=0)  # with a space, and the end as a last start
+        starts = accumulate((width + 1 for width in widths), initial=0)  # of each name with its space, and the end
         return [start + (width - 1) / 2 for start, width in zip(starts, widths, strict=False)]
 
     @property
     def width(self) -> float:
-        """The width in pixels."""
+        """The width in pixels, with the space behind each name and a character more."""
         return CHARACTER_WIDTH * (sum(cell_len(name) + 1 for name in self.names) + 1)
 
     @property
@@ -97,10 +97,9 @@ class ArcsBlock(OwnBlock):
 
     @property
     def placed_names(self) -> list[tuple[float, str]]:
-        """The names, each after its middle in pixels from the left."""
-        return [
-            (CHARACTER_WIDTH * (middle + 1), name) for middle, name in zip(self._middles(), self.names, strict=True)
-        ]
+        """The names, each after its middle in pixels; the line begins a character from the left."""
+        middles = [CHARACTER_WIDTH * (middle + 1) for middle in self._middles()]
+        return list(zip(middles, self.names, strict=True))
 
     @property
     def curves(self) -> list[Curve]:
@@ -155,12 +154,14 @@ class ArcsBlock(OwnBlock):
 
 
 def _arc_line(arc: Arc, row: range, middles: Mapping[int, int]) -> str:
-    """Return what of an arc is above a line of units; an arc between two lines goes on at the end of the first.
+    """Return what of an arc is above a line of units: "╭── +1.2 ──╮"; "" if nothing is.
+
+    An arc from one line to a later one ends at the last unit of the first, and begins at the left of the later one.
 
     Args:
         arc: The arc.
         row: The units of the line.
-        middles: The column of each.
+        middles: The column of the middle of each.
     """
     if arc.right < row.start or arc.left >= row.stop:
         return ""

@@ -1,7 +1,7 @@
 """`explainer.pairs`: what two words do together, or two sentences of a prompt, beside what each does alone."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Annotated, Any, TypedDict, overload
+from typing import Annotated, Any, NamedTuple, TypedDict, overload
 
 from typing_extensions import Unpack
 
@@ -51,6 +51,13 @@ class Keywords(TypedDict, total=False):
     ]
 
 
+class AnswersOfInputs(NamedTuple):
+    """The answers to inputs with some of their units."""
+
+    answers: list[UnitAnswers]  # to each input
+    is_single: bool  # whether the caller passed one input, and not a list
+
+
 @overload
 def pairs(  # pyright: ignore[reportOverlappingOverload]  # a string is one text, not its letters
     explainer: Explainer,
@@ -96,8 +103,8 @@ def pairs(
         unit_answers = answers_to_documents(explainer, inputs, documents, completion, options)
         return explain_pairs(unit_answers, _budget(options))
     if completion is not None:
-        return _explained(*answers_to_prompts(explainer, inputs, completion, options), options)
-    return _explained(*answers_to_texts(explainer, inputs, options), options)
+        return _explained(answers_to_prompts(explainer, inputs, completion, options), options)
+    return _explained(answers_to_texts(explainer, inputs, options), options)
 
 
 def _budget(options: Keywords) -> int:
@@ -106,13 +113,12 @@ def _budget(options: Keywords) -> int:
     return BUDGET if budget is None else positive_integer(budget, "budget")
 
 
-def _explained(answers_of_inputs: list[UnitAnswers], single: bool, options: Keywords) -> Pairs | Attributions[Pairs]:
+def _explained(inputs: AnswersOfInputs, options: Keywords) -> Pairs | Attributions[Pairs]:
     """Return the pairs of inputs, or of a single one."""
     budget = _budget(options)
-    if single:
-        return explain_pairs(answers_of_inputs[0], budget)
-    pairs_of_inputs = [_explained_input(place, answers, budget) for place, answers in enumerate(answers_of_inputs)]
-    return Attributions(pairs_of_inputs)
+    if inputs.is_single:
+        return explain_pairs(inputs.answers[0], budget)
+    return Attributions([_explained_input(place, answers, budget) for place, answers in enumerate(inputs.answers)])
 
 
 def _explained_input(place: int, unit_answers: UnitAnswers, budget: int) -> Pairs:
@@ -123,8 +129,8 @@ def _explained_input(place: int, unit_answers: UnitAnswers, budget: int) -> Pair
         raise InputError(f"input {place}: {error}") from None
 
 
-def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> tuple[list[UnitAnswers], bool]:
-    """Explain texts, or pictures or sounds; return the answers to them with some units, and whether it is one input.
+def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> AnswersOfInputs:
+    """Explain texts, or pictures or sounds; return the answers to them with some units.
 
     Args:
         explainer: The model.
@@ -134,7 +140,7 @@ def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> tu
     model = explainer.task_model
     model.task.check_input(model, "one input")
     model.refresh()  # labels, limits and inputs are read before the input
-    encodings, single = model.task.encode(model, inputs)
+    encodings, is_single = model.task.encode(model, inputs)
     explain_options: dict[str, Any] = {name: options.get(name) for name in ("contrast", "method")}
     explain_options["target"] = checked_target(options.get("target"))
     attributions = explainer(encodings, **explain_options)
@@ -142,7 +148,7 @@ def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> tu
         answers_to_text(model, encoding, a, options.get("units"))
         for encoding, a in zip(encodings, attributions, strict=True)
     ]
-    return answers, single
+    return AnswersOfInputs(answers, is_single)
 
 
 def checked_target(target: Any) -> Any:
@@ -152,10 +158,8 @@ def checked_target(target: Any) -> Any:
     raise TargetError(f"pairs explains one target of an input, not {target!r}; call it for each")
 
 
-def answers_to_prompts(
-    explainer: Explainer, prompts: Any, completions: Any, options: Keywords
-) -> tuple[list[UnitAnswers], bool]:
-    """Explain completions; return their log-probability with some units of the prompts, and whether it is one.
+def answers_to_prompts(explainer: Explainer, prompts: Any, completions: Any, options: Keywords) -> AnswersOfInputs:
+    """Explain completions; return their log-probabilities with some units of the prompts.
 
     Args:
         explainer: The model.
@@ -165,8 +169,9 @@ def answers_to_prompts(
     """
     _check_no_label(options)
     units: Any = options.get("units") or OF_PROMPT
-    single = isinstance(completions, str)
-    prompt_list, completion_list = ([prompts], [completions]) if single else (list(prompts), list(completions))
+    is_single = isinstance(completions, str)
+    prompt_list = [prompts] if is_single else list(prompts)
+    completion_list = [completions] if is_single else list(completions)
     if len(prompt_list) != len(completion_list):
         raise InputError(f"{len(completion_list)} completions for {len(prompt_list)} prompts; give one for each")
     answers = []
@@ -174,7 +179,7 @@ def answers_to_prompts(
         a = explainer.explain_completion(prompt, completion, sources=units, method=options.get("method"))
         completed = read_completion(explainer.language_model, prompt, completion)
         answers.append(answers_to_prompt(explainer.language_model, completed, a, completed.division(units)))
-    return answers, single
+    return AnswersOfInputs(answers, is_single)
 
 
 def answers_to_documents(
@@ -222,7 +227,8 @@ def whole_documents(sentences: Mapping[str, Span]) -> dict[str, Span]:
     spans: dict[str, Span] = {}
     for name, (start, end) in sentences.items():
         document = name.rpartition(":")[0]
-        spans[document] = spans.get(document, (start, end))[0], end
+        document_start, _ = spans.get(document, (start, end))
+        spans[document] = document_start, end
     return spans
 
 

@@ -1,6 +1,7 @@
 """The blocks of pairs: the text with arcs, what was measured of each pair, and the tables."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 from ..render.blocks import Block, Cell, Column, Fold, Header, Paragraph, Table, cell
@@ -38,7 +39,7 @@ def _header(result: Pairs) -> Header:
         ("explained share", explained_text(result)),
         ("passes", str(result.passes)),
     ]
-    return Header(described.prediction, facts, described.notes, described.tested)
+    return replace(described, facts=facts)
 
 
 def explained_text(result: Pairs) -> str:

@@ -73,6 +73,7 @@ def plan(units: int, budget: int, *, may_be_empty: bool) -> Plan:
         raise InputError(
             f"the input has {units} units, and no answer without all of them: pairs need {LEAST_UNITS} units then"
         )
+    # The pass of the whole input, which is no mask of the regression, counts as one of the tests.
     tested = min(MOST_TESTED, (budget // SHARE_OF_TESTS - 1) // PASSES_OF_TEST)
     return Plan(exact=False, masks=budget - 1 - PASSES_OF_TEST * tested, tested=tested)
 
@@ -125,22 +126,29 @@ def tested_pairs(unit_answers: UnitAnswers, effects: Effects, count: int) -> lis
         The pairs, that of the largest joint effect first.
     """
     pairs = largest_pairs(effects.joint, count)
-    removed = unit_answers.removable._replace(singles=2, named=True, all_together=True)
-    names = numbered(part.text for part in unit_answers.removable.parts)
-    parts = [part._replace(text=name) for part, name in zip(unit_answers.removable.parts, names, strict=True)]
-    removables = [removed._replace(parts=[parts[unit] for unit in pair]) for pair in pairs]
+    removable = unit_answers.removable
+    names = numbered(part.text for part in removable.parts)
+    parts = [part._replace(text=name) for part, name in zip(removable.parts, names, strict=True)]
+    # The two units of a pair are all parts of their verification: each is left out alone, and both together.
+    verification = removable._replace(singles=2, named=True, all_together=True)
+    removables = [verification._replace(parts=[parts[unit] for unit in pair]) for pair in pairs]
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
-        """Return the answers without units; each pair counts as a text of its own, and all are of one input."""
+        """Return the answers without tokens; `run_searches` takes pairs for texts, and all are of the one input."""
         return unit_answers.without([removal.tokens for removal in removals])
 
     results = run_searches([unit_answers.attribution] * len(pairs), removables, answers)
     tested = []
     for pair, result in zip(pairs, results, strict=True):
         if result.verified is not None:
-            difference = measured_difference(unit_answers, pair)
-            kind = kind_of(result.verified)
-            tested.append(Pair(pair, float(effects.joint[pair]), difference, kind, result.verified))
+            tested_pair = Pair(
+                units=pair,
+                joint=float(effects.joint[pair]),
+                tested=measured_difference(unit_answers, pair),
+                kind=kind_of(result.verified),
+                verified=result.verified,
+            )
+            tested.append(tested_pair)
     return tested
 
 

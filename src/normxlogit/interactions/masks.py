@@ -39,7 +39,7 @@ def complementary_masks(units: int, most: int) -> Booleans:
         halves = all_masks(units)[1 : 2 ** (units - 1)]
         halves = np.random.default_rng(SEED).permutation(halves)
     else:
-        halves = np.unique(random_subsets(units - 1, most, SEED), axis=0)
+        halves = np.unique(random_subsets(units - 1, most, SEED), axis=0)  # (N', M - 1)
         halves = np.random.default_rng(SEED).permutation(halves)
         halves = np.pad(halves, ((0, 0), (0, 1)))  # without the last unit, likewise
         halves = halves[halves.any(1)]

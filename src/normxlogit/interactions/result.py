@@ -1,8 +1,7 @@
 """`Pairs`: the joint effects of pairs of units, beside their single ones."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 
@@ -188,18 +187,17 @@ class Pairs(Record):
 
     def _columns(self) -> Columns:
         """Return a table with a row for each tested pair."""
-        rows = [self._table_row(pair) for pair in self.pairs]
-        return {name: [row[name] for row in rows] for name in self._names()}
-
-    def _names(self) -> Sequence[str]:
-        """Return the names of the columns of `_table_row`."""
-        measured = ("original", "without_first", "without_second", "without_both")
-        return ("text", "first", "second", "kind", "joint", "tested", *measured)
-
-    def _table_row(self, pair: Pair) -> dict[str, Any]:
-        """Return a tested pair as a row of a table: its units, their joint effect, and the measured answers."""
-        first, second = (self.names[unit] for unit in pair.units)
-        removals = (pair.verified.original, *pair.verified.single, pair.verified.together)
-        described = (self.attribution.prompt, first, second, pair.kind, pair.joint, pair.tested)
-        values = (*described, *(removal.value for removal in removals))
-        return dict(zip(self._names(), values, strict=True))
+        names = self.names
+        measured = [pair.verified for pair in self.pairs]
+        return {
+            "text": [self.attribution.prompt for _ in self.pairs],
+            "first": [names[pair.units[0]] for pair in self.pairs],
+            "second": [names[pair.units[1]] for pair in self.pairs],
+            "kind": [pair.kind for pair in self.pairs],
+            "joint": [pair.joint for pair in self.pairs],
+            "tested": [pair.tested for pair in self.pairs],
+            "original": [verified.original.value for verified in measured],
+            "without_first": [verified.single[0].value for verified in measured],
+            "without_second": [verified.single[1].value for verified in measured],
+            "without_both": [verified.together.value for verified in measured],
+        }

@@ -39,18 +39,24 @@ def exact_effects(values: Floats) -> Effects:
         difference = _difference(values, first)  # (2^(M-1),)
         single[first] = _mean_over_sizes(difference)
         for second in range(first + 1, units):
-            joint[first, second] = _mean_over_sizes(_difference(difference, second - 1))
+            place_of_second = second - 1  # among the units without the first
+            joint[first, second] = _mean_over_sizes(_difference(difference, place_of_second))
     return Effects(single, joint + joint.T, explained_share(values))
 
 
 def _difference(values: Floats, unit: int) -> Floats:
-    """Return the value with a unit less that without it, for each mask of the other units."""
+    """Return the value with a unit less that without it, (2^(M-1),), for each mask of the other units.
+
+    Args:
+        values: The value of each mask of M units, (2^M,), in the order of `all_masks`.
+        unit: The place of the unit among these.
+    """
     by_unit = values.reshape(-1, 2, 2**unit)  # the bits above the unit, its own, and those below
     return (by_unit[:, 1] - by_unit[:, 0]).reshape(-1)
 
 
 def _mean_over_sizes(values: Floats) -> float:
-    """Return the mean over sizes of the means over masks of that size; `values` are of all masks."""
+    """Return the mean over sizes of the means over masks of that size, of the values of all masks, (2^M,)."""
     units = len(values).bit_length() - 1
     sizes = all_masks(units).sum(1)  # (2^M,)
     masks_of_size = np.array([comb(units, size) for size in range(units + 1)])  # (M + 1,)

@@ -21,7 +21,8 @@ from ..errors import HeadMismatchError
 from ..inputs.batches import Batch
 from ..inputs.encoder import Encoder
 from ..parts.embeddings import WordEmbeddings
-from ..parts.headpiece import Parts, answer_of
+from ..parts.headpiece import answer_of
+from ..parts.model_parts import Parts
 from ..parts.model_proofs import FirstText
 from ..parts.proofs import beyond_rounding, proof, quantises_by_batch
 from ..results.storage.schema import Strings

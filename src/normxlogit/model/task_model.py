@@ -23,11 +23,13 @@ from ..inputs.batches import Batch, collate
 from ..inputs.encoder import Encoder
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
+from ..parts.early_exit import exit_after
 from ..parts.embeddings import WordEmbeddings
 from ..parts.find_parts import find_parts
-from ..parts.headpiece import TOKENS_AT_ONCE, Head, Parts, answer_of
-from ..parts.layer_to_head import bring_to_head, exit_after
+from ..parts.headpiece import TOKENS_AT_ONCE, Head, answer_of
+from ..parts.layer_to_head import bring_to_head
 from ..parts.main_input import MainInput
+from ..parts.model_parts import Parts
 from ..parts.model_proofs import prove_alone
 from ..results.storage.schema import FloatArray, Strings
 from ..tasks import Task, TaskName, as_task_model, choose_task, declared_tasks

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InputError, MethodError
+from ..leave_out.outcomes import Answer
 from ..leave_out.removal import Tokens
 from ..results.attribution import Attribution
 from ..results.units.grouping import units_of
@@ -18,8 +19,9 @@ class Aligned(NamedTuple):
 
     Attributes:
         both: The attributions, before and after.
-        words: The words, then the rest of the text, and what of a completion was read before each of its tokens.
-        tokens_of: The tokens of each of these, in the model before and in the model after.
+        words: The words, then two further units: the rest of the text, and the words of a completion. Their `tokens`
+            are empty, as those of two models stand in `tokens_of`.
+        tokens_of: The tokens of each of `words`, in the model before and in the model after.
     """
 
     both: tuple[Attribution, Attribution]
@@ -37,10 +39,11 @@ class Aligned(NamedTuple):
         _check_comparable(before, after)
         words, tokens_of = _shared_words(before, after)
         for a, tokens_of_words in zip((before, after), tokens_of, strict=True):
-            tokens_of_words += [_tokens_outside(a, tokens_of_words), tuple(a.answer_units)]  # of the two words below
+            # The tokens of the two units that are not words, which are appended below.
+            tokens_of_words += [_tokens_outside(a, tokens_of_words), tuple(a.answer_units)]
         whole = "text" if after.completion is None else "prompt"
-        words.append(NamedSpan(f"the rest of the {whole}", 0, 0, (), "rest", None))
-        words.append(NamedSpan("the answer's earlier words", 0, 0, (), "answer", None))
+        for name, kind in ((f"the rest of the {whole}", "rest"), ("the answer's earlier words", "answer")):
+            words.append(NamedSpan(name, start=0, end=0, tokens=(), kind=kind, sequence=None))
         return cls((before, after), words, tokens_of)
 
     def tokens(self, words: Sequence[int], model: int) -> Tokens:
@@ -52,17 +55,18 @@ class Aligned(NamedTuple):
         """
         return tuple(sorted(token for word in words for token in self.tokens_of[model][word]))
 
-    def difference(self, models: Names, **fields: Any) -> ModelDifference:
-        """Return the difference of the two, with further fields of the result.
+    def difference(self, models: Names, answers: tuple[Answer, Answer], difference: Answer) -> ModelDifference:
+        """Return the result: the difference of the scores, with what was measured.
 
         Args:
             models: The names of the models.
-            **fields: What was measured: the other fields of the result.
+            answers: The answers of the models to the whole text.
+            difference: The difference of these answers, whose outcome is whether they differ.
         """
         before, after = self.both
         scores = np.array(list(map(_scores_of_words, self.both, self.tokens_of)))  # (2 models, U)
         sinks = {*_words_with_sinks(before, self.tokens_of[BEFORE]), *_words_with_sinks(after, self.tokens_of[AFTER])}
-        constants = np.array([_bias_and_sink(before), _bias_and_sink(after)], np.float64)  # (2 models, bias and sink)
+        constants = np.array(list(map(_bias_and_sink, self.both)), np.float64)  # (2 models, bias and sink)
         bias, sink = (constants[AFTER] - constants[BEFORE]).astype(np.float32)
         shared_fields = ("method", "settings", "signed", "version", "text", "text_pair", "completion", "quantity")
         return ModelDifference(
@@ -77,8 +81,11 @@ class Aligned(NamedTuple):
             models=models,
             model=" → ".join(models),
             notes=(*(f"before: {note}" for note in before.notes), *(f"after: {note}" for note in after.notes)),
+            changed=bool(difference.outcome),
+            measured=(answers[BEFORE].value, answers[AFTER].value),
+            answers=tuple(answer.prediction for answer in answers if answer.prediction is not None),
+            predictions=() if difference.prediction is None else (difference.prediction,),
             **{name: getattr(after, name) for name in shared_fields},
-            **fields,
         )
 
 
@@ -104,7 +111,7 @@ def _shared_words(before: Attribution, after: Attribution) -> tuple[list[NamedSp
         if last is not None and last.sequence == word.sequence and word.start < last.end:  # they share characters
             words[-1] = last._replace(end=max(word.end, last.end))
         else:
-            words.append(NamedSpan("", word.start, word.end, (), "word", word.sequence))
+            words.append(NamedSpan("", word.start, word.end, tokens=(), kind="word", sequence=word.sequence))
             for tokens_of_words in tokens_of:
                 tokens_of_words.append(())
         tokens_of[word.model][-1] += word.tokens  # of the last word

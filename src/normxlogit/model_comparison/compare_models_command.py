@@ -52,20 +52,28 @@ def compare_models(
         from ..render.terminal import text_of_blocks
         from .table import compare_table
 
-        names = (None if name == "default" else name for name in (before, after))
-        first, second = map(options.Loading(device, dtype, None, trust_remote_code).load, names)
+        loading = options.Loading(device, dtype, trust_remote_code=trust_remote_code)
+        explainer_before, explainer_after = (
+            loading.load(None if name == "default" else name) for name in (before, after)
+        )
         if folder is not None:
-            summary = compare_table(first, second, Path(texts[0]), folder, column or ["text"], **settings)
+            table = Path(texts[0])
+            summary = compare_table(explainer_before, explainer_after, table, folder, column or ["text"], **settings)
             write(text_of_blocks(summary.blocks()) + "\n")
             return
         kind = output_format or format_for(output)
         completions = None if completion is None else [completion] * len(texts)
-        results = second.compare_models(first, texts, completions, **settings)
+        results = explainer_after.compare_models(explainer_before, texts, completions, **settings)
     deliver_result(results, kind, output)
 
 
 def _folder_of_table(texts: list[str], output: Path | None) -> Path | None:
-    """Return the folder that the comparison of a table of texts is written to; None of texts themselves."""
+    """Return the folder that the comparison of a table of texts is written to; None of texts themselves.
+
+    Args:
+        texts: The arguments of the command: texts, or the name of a table.
+        output: The folder that is named; None for none.
+    """
     if len(texts) > 1 or Path(texts[0]).suffix not in SUFFIXES:
         return None
     if output is None:

@@ -35,9 +35,12 @@ class ModelDifference(Attribution):
     described: ClassVar = "a difference of two models"
     columns: ClassVar[Mapping[str, Any]] = {
         "changed": bool,
-        **{f"prediction_{side}": str for side in ("before", "after")},
-        **{f"measured_{side}": Number for side in ("before", "after")},
-        **{f"scores_{side}": FloatArray for side in ("before", "after")},
+        "prediction_before": str,
+        "prediction_after": str,
+        "measured_before": Number,
+        "measured_after": Number,
+        "scores_before": FloatArray,
+        "scores_after": FloatArray,
     }
 
     models: Names
@@ -92,9 +95,14 @@ class ModelDifference(Attribution):
 
     def column_values(self) -> dict[str, Any]:
         """Return what each model answered, and whether that differs."""
-        row: dict[str, Any] = {"changed": self.changed}
-        for model, name in enumerate(("before", "after")):
-            row[f"prediction_{name}"] = self.answers[model].label if self.answers else None
-            row[f"measured_{name}"] = self.measured[model]
-            row[f"scores_{name}"] = None if self.scores_of_each is None else self.scores_of_each[model]
-        return row
+        labels = [answer.label for answer in self.answers] or (None, None)
+        scores = (None, None) if self.scores_of_each is None else self.scores_of_each
+        return {
+            "changed": self.changed,
+            "prediction_before": labels[BEFORE],
+            "prediction_after": labels[AFTER],
+            "measured_before": self.measured[BEFORE],
+            "measured_after": self.measured[AFTER],
+            "scores_before": scores[BEFORE],
+            "scores_after": scores[AFTER],
+        }

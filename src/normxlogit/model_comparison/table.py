@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import DataError
 from ..explainer import Explainer
@@ -17,8 +17,9 @@ from ..render.html import page as drawn_page
 from ..results.collection import Attributions, words_by_key
 from ..results.storage.files import write_text
 from ..text.same import common_spelling
-from .compare import compare, explainer_or_context
+from .compare import compare
 from .result import AFTER, BEFORE, ModelDifference
+from .sides import explainer_or_context
 
 AT_ONCE = 1024
 """Texts that are compared and written at once."""
@@ -31,6 +32,16 @@ MOST_TEXTS = 200
 
 MOST_WORDS = 20
 """Most words in the table of a page."""
+
+
+class _CarryingWord(NamedTuple):
+    """A word that carries the change between two answers."""
+
+    text: str
+    answers: str  # "before → after"
+    texts_carried: int  # in how many changed texts it carries the change
+    texts: int  # how many changed texts hold it
+    mean_score: float  # over the latter
 
 
 @dataclass
@@ -70,7 +81,7 @@ class Summary:
         self.changes[answers] += 1
         if d.verified is not None:
             self.verified += 1
-            self.agreeing += d.verified.together.changed
+            self.agreeing += d.verified.together.changed  # their answers differ on the whole text, and no longer do
         scores: dict[str, float] = {}
         for key, words in words_by_key(d).items():
             scores[key] = sum(float(word.score) for word in words)
@@ -95,18 +106,26 @@ class Summary:
 
     def _table_of_words(self) -> Table:
         """Return the table of the words that carry the changes of most texts."""
-        rows = []
+        words = []
         for (key, answers), count in self.carried.items():
             scores = self.scores[key, answers]
-            rows.append((common_spelling(self.spellings[key]), answers, count, len(scores), sum(scores) / len(scores)))
-        rows.sort(key=lambda row: (-row[2], -row[4]))  # by the texts that it carries, then by the mean score
-        cells = [
-            [cell(word), cell(answers), *(cell(f"{number:.4g}", number) for number in numbers)]
-            for word, answers, *numbers in rows[:MOST_WORDS]
-        ]
+            words.append(
+                _CarryingWord(
+                    common_spelling(self.spellings[key]),
+                    answers,
+                    texts_carried=count,
+                    texts=len(scores),
+                    mean_score=sum(scores) / len(scores),
+                )
+            )
+        words.sort(key=lambda word: (-word.texts_carried, -word.mean_score))
+        rows = []
+        for word in words[:MOST_WORDS]:
+            numbers = (word.texts_carried, word.texts, word.mean_score)
+            rows.append([cell(word.text), cell(word.answers), *(cell(f"{number:.4g}", number) for number in numbers)])
         names_of_numbers = ("carries it in", "changed texts with it", "mean score")
         columns = [Column("word"), Column("answers"), *(Column(name, numbers=True) for name in names_of_numbers)]
-        return Table(columns, cells, "Words that carry the changes most often", sortable=True)
+        return Table(columns, rows, "Words that carry the changes most often", sortable=True)
 
 
 def compare_table(
@@ -136,9 +155,11 @@ def compare_table(
     """
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise DataError(f"{output} is not an empty folder; give another")
-    before, texts = explainer_or_context(before), _texts(table, columns)  # the model is loaded once, not for each part
+    before = explainer_or_context(before)  # the model is loaded once, not for each part of the table
+    texts = _texts(table, columns)
     output.mkdir(parents=True, exist_ok=True)
-    summary, shown = Summary(), list[ModelDifference]()
+    summary = Summary()
+    shown: list[ModelDifference] = []
     with progress_bar(len(texts), None, "comparing") as update:
         for start in range(0, len(texts), AT_ONCE):
             texts_at_once = texts[start : start + AT_ONCE]
@@ -163,7 +184,7 @@ def _by_change(differences: Iterable[ModelDifference]) -> list[ModelDifference]:
 
 
 def _texts(table: Path, columns: Sequence[str]) -> list[Any]:
-    """Return the texts of a table, or pairs of them."""
+    """Return the texts of a table, or pairs of them where two columns are named."""
     source = source_of_file(lambda: table.open("rb"), str(table), SUFFIXES[table.suffix])
     check_columns(source.names(), columns)
     texts: list[Any] = []

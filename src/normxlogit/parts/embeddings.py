@@ -20,6 +20,10 @@ from ..errors import UnsupportedModelError
 class WordEmbeddings:
     """The table of word embeddings of a model: the one that the model names, or the only one in which it looks up ids.
 
+    Args:
+        model: The model.
+        lookup_tables: The paths of all tables in which it looked up token ids.
+
     Attributes:
         table: The module, which returns vectors, (B, T, H), for ids, (B, T).
         path: Where it is in the model.
@@ -46,7 +50,7 @@ class WordEmbeddings:
 
     @contextmanager
     def replaced(self, vectors: Tensor, ids: Tensor) -> Iterator[Replacements]:
-        """Replace the embeddings of ids by vectors, (B, T, H), in one pass; yield what `run` is to replace.
+        """Replace the embeddings of ids by vectors in one pass; yield the `replace=` of `run` that does so.
 
         Args:
             vectors: The replacement, (B, T, H).
@@ -93,11 +97,11 @@ class Lookup:
 
 @contextmanager
 def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[Replacements]:
-    """Change the rows of several lookups in one pass of a model of class `name`; yield what `run` is to replace.
+    """Change the rows of several lookups in one pass; yield the `replace=` of `run` that does so.
 
     Args:
         name: The model's class, for errors.
-        lookups: The lookups; several of one table take turns.
+        lookups: The lookups. Several may be of one table and of equal ids, as where encoder and decoder share it.
 
     Raises:
         UnsupportedModelError: After the block, if a lookup that must happen once did not.
@@ -109,7 +113,8 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[Replacemen
         indices = arguments.main_input
         if output is None or not isinstance(indices, Tensor):
             return None
-        for index in sorted(range(len(lookups)), key=times_changed.__getitem__):  # several of one table take turns
+        # Lookups of equal ids in one table take turns: the one that was changed the fewest times is next.
+        for index in sorted(range(len(lookups)), key=times_changed.__getitem__):
             replacement = lookups[index].replacement(output, indices) if lookups[index].path == path else None
             if replacement is not None:
                 times_changed[index] += 1
@@ -147,7 +152,8 @@ def decoder_table(model: PreTrainedModel) -> str:
 
 def _word_embedding_table(model: nn.Module) -> nn.Module | None:
     """Return the word embedding table, in an encoder-decoder model that of the encoder; None if there is none."""
-    # The encoder's own table, which may scale its output; T5's encoder has one even without a decoder.
+    # The encoder's own table, which may scale its output. T5's encoder without a decoder has one as well: it is a model
+    # of transformers, where BERT's `encoder` is a list of layers.
     if getattr(getattr(model, "config", None), "is_encoder_decoder", False):
         return table_of(encoder_of(model))
     stack = getattr(getattr(model, "base_model", None), "encoder", None)

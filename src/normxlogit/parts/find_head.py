@@ -15,7 +15,7 @@ from ..copies.pool import ModelPool
 from ..copies.trace import Call
 from ..errors import HeadMismatchError, reason_of
 from .headpiece import Head, Headpiece, output_embedding_path
-from .model_proofs import Traced, rows_are_of_the_vocabulary, spread_rows
+from .model_proofs import rows_are_of_the_vocabulary, spread_rows
 from .proofs import (
     batch_tolerance,
     beyond_rounding,
@@ -24,6 +24,7 @@ from .proofs import (
     proof,
     quantises_by_batch,
 )
+from .traced import Traced
 from .trunk_candidates import is_time_first
 
 
@@ -64,8 +65,8 @@ def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece
                 return prove_head(pool, trunk, traced, piece)
         except Exception as error:  # noqa: PERF203  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
-            kind = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
-            failures.append(f"{trunk.path}: {kind}{reason_of(error)}")
+            error_class = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
+            failures.append(f"{trunk.path}: {error_class}{reason_of(error)}")
     raise HeadMismatchError(
         f"the head of {type(pool.model).__name__} could not be applied by itself: no trunk was found with which it "
         f"reproduces the model's logits. Tried {'; '.join(failures) or _nothing_tried(pool.model)}"
@@ -107,7 +108,8 @@ def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece) -
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
     if tokenwise and not quantises_by_batch(model):
         difference = largest_difference(head.first_tokens(hidden[0, :1], inputs, rows), logits[:1])
-        if difference > batch_tolerance(logits):  # NaN where the head reads two places of a token's text
+        # It is NaN, which is accepted here, where the head pools two positions: its task then sets `Headpiece.repeats`.
+        if difference > batch_tolerance(logits):
             raise HeadMismatchError(f"the logits at a token differ beside others by {difference:.2g}")
     return ProvedHead(head, trunk, tokenwise)
 
@@ -124,12 +126,12 @@ def _check_whole_texts(head: Head, hidden: Tensor, traced: Traced) -> None:
 
     The texts are in another order: a head that reads a state kept from the pass before would answer in the first one.
     """
-    count = len(traced.logits)
+    text_count = len(traced.logits)
     tensors = {name: value for name, value in traced.inputs.items() if isinstance(value, Tensor)}
     # An input may have several rows for each text, such as the pictures of a prompt.
-    turned = {name: value.roll(len(value) // count, 0) for name, value in tensors.items()}
-    turned_logits = head.texts(hidden.roll(1, 0), {**traced.inputs, **turned})
-    difference = beyond_rounding(turned_logits, traced.logits.roll(1, 0))
+    reordered = {name: value.roll(len(value) // text_count, 0) for name, value in tensors.items()}
+    logits = head.texts(hidden.roll(1, 0), {**traced.inputs, **reordered})
+    difference = beyond_rounding(logits, traced.logits.roll(1, 0))
     if difference is not None:
         raise HeadMismatchError(f"logits differ by {difference:.2g}")
 

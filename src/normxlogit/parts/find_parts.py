@@ -14,21 +14,31 @@ from ..copies.pool import ModelPool
 from ..copies.run import Site
 from ..copies.trace import BATCH_FIRST, Axes, Call, Paths, axes_of, path_of
 from ..errors import HeadMismatchError
+from .early_exit import find_early_exit
 from .embeddings import table_of
 from .find_head import ProvedHead, find_head
-from .headpiece import Headpiece, Parts
-from .layer_outputs import LayerOutput, LayerOutputs, chained_outputs, embedding_output, layer_outputs
-from .layer_to_head import chained_layers, find_early_exit, find_tail, first_layer_input
+from .headpiece import Headpiece
+from .layer_outputs import (
+    LayerOutput,
+    LayerOutputs,
+    chained_layers,
+    chained_outputs,
+    embedding_output,
+    layer_outputs,
+)
+from .layer_to_head import find_tail, first_layer_input
 from .main_input import MainInput
-from .model_proofs import FirstText, Traced, on_every_path, same_ids, trace_beside_another
+from .model_parts import Parts
+from .model_proofs import FirstText, on_every_path
+from .traced import Traced, trace_beside_another
 from .trunk_candidates import is_time_first, plain_trunk_candidates, trunk_candidates
 
 
 class _ShownStates(NamedTuple):
-    """The states that a pass shows of a model's layers."""
+    """The states of a model's layers that are known from a recorded pass; None where they are not."""
 
     states: States | None = None  # the embedding layer's output and each layer's, (B, T, H)
-    embedded: Tensor | None = None  # the embedding layer's output, (B, T, H)
+    embedded: Tensor | None = None  # the embedding layer's output, (B, T, H); a plain module may show it alone
     lack_embeddings: bool = False  # whether the states that the model returned begin with the first layer's output
 
 
@@ -57,11 +67,10 @@ def find_parts(
     shown = finder.shown_states()
     parts = finder.parts_with_head(shown, further)
     if parts.headpiece is None and finder.are_latents(shown.embedded):
-        shown = _ShownStates()
+        shown = _ShownStates()  # no layer has a state for each token that could be scored
     outputs, embedding = finder.layer_outputs(parts.trunk, shown)
-    is_incomplete = outputs and parts.layers not in (None, len(outputs))
-    if is_incomplete:  # contributions are read at all layers that the head can read, or at none
-        outputs = None
+    if outputs and parts.layers not in (None, len(outputs)):
+        outputs = None  # contributions are read at all layers that the head can read, or at none
     site, axes = finder.embedding_site(shown.embedded)
     parts = replace(
         parts,
@@ -72,6 +81,7 @@ def find_parts(
         tables=finder.lookup_tables(),
         unverified=() if unverified is None else (unverified,),
     )
+    # Texts of a batch that the model itself pads may change each other's answers.
     return parts, FirstText.of(text, traced, batched=not finder.pads_inside)
 
 
@@ -87,7 +97,10 @@ class _PartsFinder:
     """
 
     def __init__(self, pool: ModelPool, main_input: MainInput, traced: Traced) -> None:
-        self.pool, self.main_input, self.traced, self.calls = pool, main_input, traced, traced.calls
+        self.pool = pool
+        self.main_input = main_input
+        self.traced = traced
+        self.calls = traced.calls
         self.model: Any = pool.model
         self.is_plain = not isinstance(pool.model, PreTrainedModel)
         self.layers = chained_layers(traced.calls) if self.is_plain else []  # of a module whose trunk has no name
@@ -98,7 +111,8 @@ class _PartsFinder:
         """Return the states that the model returns; of a plain module, what its first layer reads."""
         states = states_of(self.traced.output)
         layer_input = first_layer_input(self.calls, states) if states else None
-        if states and layer_input is not None:  # the last state is further on its way than its layer's output
+        if states and layer_input is not None:
+            # The states are each layer's output, and the last one's once more behind the final norm: this one goes.
             return _ShownStates((layer_input, *states[:-1]), layer_input, lack_embeddings=True)
         if not self.is_plain:
             return _ShownStates(states, embedded_of(self.traced.output))
@@ -116,7 +130,8 @@ class _PartsFinder:
     def parts_with_head(self, shown: _ShownStates, further: tuple[str, ...]) -> Parts:
         """Return the parts with a proved head, or with the reason why there is none."""
         skipped = {call.path: Form.of(call.returned) for call in self.layers}
-        piece = Headpiece("", Form(None), self.main_input, skipped=skipped, further=further)
+        # Each candidate's path and form are filled in for the trunk's.
+        piece = Headpiece(trunk="", form=Form(None), main_input=self.main_input, skipped=skipped, further=further)
         parts = Parts(states_lack_embeddings=shown.lack_embeddings)
         try:
             if self.is_plain:
@@ -191,13 +206,13 @@ class _PartsFinder:
 
     def embedding_site(self, embedded: Tensor | None) -> tuple[Site | None, Axes]:
         """Find a module whose input or output is the embedding layer's output; return the order of its axes, too."""
-        if embedded is None:  # several streams from the start, made from the word embeddings
+        if embedded is None:  # not shown, or of another shape where layers pass several streams on: the word embeddings
             table = table_of(self.model)
             path = self._first_lookup() if table is None else path_of(self.model, table)
             return None if path is None else Site(path), BATCH_FIRST
         values: list[tuple[Site, Tensor | None]] = []
         for call in self.calls:
-            if call.number == 1:  # a site is of the first call
+            if call.number == 1:  # a `Site` without a number is of the first call
                 if call.main_input is embedded:
                     return Site(call.path, is_input=True), BATCH_FIRST
                 values += [(Site(call.path, is_input=True), call.main_input), (Site(call.path), call.output)]
@@ -220,17 +235,19 @@ class _PartsFinder:
     def _looked_ids_up(self, call: Call) -> bool:
         """Return whether a table was called with the token ids and returned a vector for each."""
         vectors = call.output
-        if not same_ids(call.main_input, self.ids) or vectors is None or vectors.shape[:2] != self.ids.shape:
+        if not _same_ids(call.main_input, self.ids) or vectors is None or vectors.shape[:2] != self.ids.shape:
             return False
         # A table of positions may be called with the token ids, for their number: its vectors are those of any text.
         return len(self.ids) == 1 or not torch.equal(vectors[0], vectors[1])
 
     def _first_lookup(self) -> str | None:
-        """Return the path of the first module without children of a plain module that returns a vector for each id."""
-        for call in self.calls if self.is_plain else ():
+        """Return the path of a plain module's first module without children that returns a vector for each id."""
+        if not self.is_plain:
+            return None
+        for call in self.calls:
             is_leaf = not any(self.model.get_submodule(call.path).children())
             # The model may have put the axis of tokens first.
-            reads_ids = same_ids(call.main_input, self.ids) or same_ids(call.main_input, self.ids.T)
+            reads_ids = _same_ids(call.main_input, self.ids) or _same_ids(call.main_input, self.ids.T)
             if is_leaf and reads_ids and call.hidden is not None and call.hidden.is_floating_point():
                 return call.path
         return None
@@ -241,3 +258,8 @@ class _PartsFinder:
         main_inputs = (call.main_input for call in self.calls if call.main_input is not None)
         longer = (values for values in main_inputs if values.ndim == 2 and values.shape[1] > length)
         return any(values.dtype == self.ids.dtype and torch.equal(values[:, :length], self.ids) for values in longer)
+
+
+def _same_ids(indices: Tensor | None, ids: Tensor) -> bool:
+    """Return whether a module was called with the token ids, (B, T)."""
+    return indices is not None and indices.shape == ids.shape and torch.equal(indices, ids.to(indices.device))

@@ -13,13 +13,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.module_io import Form, Inputs, hidden_of, tensor_of
+from ..copies.module_io import Form, Inputs
 from ..copies.pool import ModelPool
-from ..copies.run import Instead, Site, run
-from ..copies.trace import Axes, Paths, path_of
-from ..errors import HeadMismatchError, UnsupportedModelError
-from .layer_outputs import LayerOutput, LayerOutputs
-from .layer_to_head import Tail
+from ..copies.run import Instead, run
+from ..copies.trace import path_of
+from ..errors import UnsupportedModelError
 from .main_input import MainInput
 
 TOKENS_AT_ONCE = 256
@@ -63,22 +61,34 @@ class Head:
     pool: ModelPool  # lends copies of the model
     piece: Headpiece
 
-    def texts(self, hidden: Tensor, inputs: Inputs) -> Tensor:
-        """Return the model's logits for full sequences whose trunk gives these states, (B, T, H).
+    def texts(self, hidden: Tensor, inputs: Inputs, instead: Mapping[str, Instead] | None = None) -> Tensor:
+        """Return the logits of a copy of the model whose trunk returns given states, (B, C) or (B, T, C).
 
         Args:
             hidden: The states, (B, T, H).
             inputs: The inputs of the texts, (B, T).
+            instead: Functions that are called instead of a module of the head, by its path.
 
         Raises:
             UnsupportedModelError: If the model returns no logits.
         """
-        return self._call(hidden, inputs, {})
+        piece = self.piece
+        skipped = {path: form.return_input for path, form in piece.skipped.items()}
+        trunk = {piece.trunk: partial(_return_states, piece.form, piece.swap_if_time_first(hidden))}
+        with self.pool.lease() as copy:
+            logits = answer_of(run(copy, inputs, instead={**skipped, **trunk, **(instead or {})}).output)
+        if logits is None:
+            raise UnsupportedModelError(f"{type(self.pool.model).__name__} returns no logits")
+        return logits
 
     def tokens(self, hidden: Tensor, rows: Tensor | None = None, inputs: Inputs | None = None) -> Tensor:
-        """Return the head's logits at each token, (N, H), as a sequence of its own, (N, C), or (N, R) for rows, (R,).
+        """Return the head's logits at each token as a sequence of its own, (N, C), or (N, R) for some rows.
 
-        The inputs are those of the text of each, (N, ...), with those beside the text.
+        Args:
+            hidden: The trunk's states of N tokens, (N, H), of any texts.
+            rows: The rows of the vocabulary that are computed, (R,); None for all C outputs.
+            inputs: The inputs `Headpiece.further` of the text of each token, (N, ...); None without any. Where rows are
+                chosen, the head is called without them.
         """
         if rows is None:
             return self.tokens_with(hidden, inputs=inputs)
@@ -94,8 +104,8 @@ class Head:
             inputs: The inputs of all texts, (B, ...).
             rows: The rows of the vocabulary that are computed, (R,); None for all outputs.
         """
-        of_token = {name: inputs[name][:1].expand(len(hidden), *inputs[name].shape[1:]) for name in self.piece.further}
-        return self.tokens(hidden, rows, of_token)
+        further = {name: inputs[name][:1].expand(len(hidden), *inputs[name].shape[1:]) for name in self.piece.further}
+        return self.tokens(hidden, rows, further)
 
     def tokens_with(
         self, hidden: Tensor, instead: Mapping[str, Instead] | None = None, inputs: Inputs | None = None
@@ -105,35 +115,23 @@ class Head:
         Args:
             hidden: The states, (N, H).
             instead: Functions that are called instead of a module, by its path.
-            inputs: The inputs beside the text, (N, ...); None without any.
+            inputs: As for `tokens`.
         """
-        count = len(hidden)
         piece = self.piece
         further_inputs = {name: inputs[name] for name in piece.further if inputs is not None}
         sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H), or each token as often as the head reads
-        mask = hidden.new_ones((count, 1), dtype=torch.long)
+        mask = hidden.new_ones((len(hidden), 1), dtype=torch.long)
         main_input = {piece.main_input.name: piece.main_input.of_tokens(hidden)}
         if not piece.takes_ids:
             main_input = {"inputs_embeds": sequences}
-        logits = self._call(sequences, main_input | {"attention_mask": mask, **further_inputs}, instead or {})
-        return logits.reshape(count, -1)  # (N, C)
+        logits = self.texts(sequences, main_input | {"attention_mask": mask, **further_inputs}, instead)
+        return logits.reshape(len(hidden), -1)  # (N, C), also of a head that answers at each token, (N, 1, C)
 
     def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:
         """Return chosen columns of the full logits, (N, R), computed in pieces that bound the memory."""
         vocabulary_size = self.tokens_with(hidden[:1]).shape[-1]
         step = max(1, LOGITS_AT_ONCE // vocabulary_size)  # of tokens
         return torch.cat([self.tokens_with(states)[:, rows] for states in hidden.split(step)])
-
-    def _call(self, hidden: Tensor, inputs: Inputs, instead: Mapping[str, Instead]) -> Tensor:
-        """Return the logits of a copy whose trunk returns given states, (B, T, H), with functions called `instead`."""
-        piece = self.piece
-        skipped = {path: form.return_input for path, form in piece.skipped.items()}
-        trunk = {piece.trunk: partial(_return_states, piece.form, piece.swap_if_time_first(hidden))}
-        with self.pool.lease() as copy:
-            logits = answer_of(run(copy, inputs, instead={**skipped, **trunk, **instead}).output)
-        if logits is None:
-            raise UnsupportedModelError(f"{type(self.pool.model).__name__} returns no logits")
-        return logits
 
 
 def output_embedding_path(model: PreTrainedModel) -> str | None:
@@ -147,102 +145,31 @@ def output_embedding_path(model: PreTrainedModel) -> str | None:
     return path_of(model, embedding)
 
 
-def _return_states(form: Form, hidden: Tensor, trunk: Any, *_: Any, **__: Any) -> Any:
-    """Replace the trunk: return given hidden states in the form of its output, with a pooled one if it has that.
+def _return_states(form: Form, hidden: Tensor, call_trunk: Any, *_: Any, **__: Any) -> Any:
+    """Replace the trunk: return given hidden states in the form of its output.
+
+    Heads may read the output of the trunk's pooler instead of the states: it is computed from them.
 
     Args:
         form: How the trunk returns its states.
         hidden: The states, (B, T, H).
-        trunk: The trunk's own call, a bound method of the module.
+        call_trunk: The trunk's own forward, a bound method of the module, which is not called.
     """
     output = form.wrap(hidden)
-    pooler = getattr(trunk.__self__, "pooler", None)
+    pooler = getattr(call_trunk.__self__, "pooler", None)
     if form.pooled and isinstance(output, ModelOutput) and pooler is not None:
         output["pooler_output"] = pooler(hidden)
     return output
 
 
-def _project_on_rows(rows: Tensor, embedding: Any, hidden: Tensor) -> Tensor:
-    """Replace the output embedding: project states, (..., H), on some of its rows, (..., R)."""
-    module: nn.Module = embedding.__self__
+def _project_on_rows(rows: Tensor, call_embedding: Any, hidden: Tensor) -> Tensor:
+    """Replace the output embedding: project states, (..., H), on some of its rows, (..., R).
+
+    Args:
+        rows: The rows, (R,).
+        call_embedding: Its own forward, a bound method of the module, which is not called.
+        hidden: The states, (..., H).
+    """
+    module: nn.Module = call_embedding.__self__
     weight, bias = module.weight, getattr(module, "bias", None)  # now: a parametrised weight is made anew each time
     return nn.functional.linear(hidden, weight[rows], None if bias is None else bias[rows])  # type: ignore[index]
-
-
-@dataclass(frozen=True)
-class Parts:
-    """The parts of a model, as module paths."""
-
-    headpiece: Headpiece | None = None  # the proved head; None if none reproduces the model's logits
-    head_error: str = ""  # why there is none, said to what needs one
-    tokenwise: bool = False  # whether the head on one token gives what it gives there in the text (Splinter's does not)
-    trunk: str | None = None  # the module whose output the head reads; None without a head
-    trunk_gives_states: bool = False  # whether its output holds the layers' outputs: the head need not run
-    embedding_site: Site | None = None  # of the embedding layer's output; None if it is in `hidden_states` alone
-    embedding_axes: Axes = (0, 1, 2)  # how the module there holds what is (B, T, H)
-    states_lack_embeddings: bool = False  # whether `hidden_states` begins with the first layer's output, as Mamba's
-    tail: Tail | None = None  # the modules between the layers and the head; None if the last layer's output is final
-    early_exit: Paths | None = None  # layers to skip where `hidden_states` cannot be brought to the head
-    layers: int | None = None  # number of layers; None when they cannot be read either way
-    outputs: LayerOutputs | None = None  # where each layer's output is returned, if all are
-    embedding_output: LayerOutput | None = None  # where the embedding layer's output is returned, if it is
-    tables: Paths = ()  # tables in which token ids were looked up, the word embeddings among them
-    unverified: tuple[str, ...] = ()  # notes on proofs that could not be run, for results
-
-    @property
-    def head(self) -> Headpiece:
-        """The proved head."""
-        if self.headpiece is None:
-            raise self.head_mismatch
-        return self.headpiece
-
-    @property
-    def head_mismatch(self) -> HeadMismatchError:
-        """A new error for a model without a proved head; errors are not reused, as they keep their traceback."""
-        return HeadMismatchError(self.head_error)
-
-    @property
-    def trunk_site(self) -> Site | None:
-        """The site of the trunk for `run`: its output at every call."""
-        return None if self.trunk is None else Site(self.trunk, call=0)
-
-    @property
-    def sites(self) -> list[Site]:
-        """The sites of the trunk and of the embedding layer's output, if they are known."""
-        return [site for site in (self.trunk_site, self.embedding_site) if site is not None]
-
-    def hidden(self, model: nn.Module, returned: Any) -> Tensor:
-        """Return the hidden states in the trunk's output, (B, T, H).
-
-        Args:
-            model: The model, for errors.
-            returned: What the trunk returned.
-
-        Raises:
-            HeadMismatchError: If it returned no hidden states.
-        """
-        if (hidden := hidden_of(returned)) is None:
-            raise HeadMismatchError(f"{self.trunk} of {type(model).__name__} returned no hidden states")
-        return self.head.swap_if_time_first(hidden)
-
-    def embedded(self, recorded: Any, length: int) -> Tensor | UnsupportedModelError | None:
-        """Return the embedding layer's output from what was recorded, (B, T, H).
-
-        Args:
-            recorded: What was recorded at `embedding_site`; None for nothing.
-            length: The number of tokens, T.
-
-        Returns:
-            The states; None if they are not known; an error, which the caller may raise, for fewer positions than
-            tokens.
-        """
-        tensor = tensor_of(recorded)
-        if tensor is None or self.embedding_site is None:
-            return None
-        states = tensor.permute(self.embedding_axes)[:, :length]  # (B, T, H)
-        if states.shape[1] == length:
-            return states
-        return UnsupportedModelError(
-            f"the layers read {states.shape[1]} positions for {length} tokens, so a token has no embedding of its own; "
-            "models that squeeze the input before their layers cannot be explained token by token"
-        )

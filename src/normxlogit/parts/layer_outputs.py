@@ -88,16 +88,40 @@ def chained_outputs(layers: Sequence[Call], shape: torch.Size) -> LayerOutputs:
     Returns:
         An output for each layer; () if one of them has no state for each token.
     """
+    tokens_first = torch.Size(shape[::-1])
     # With as many texts as tokens, the second entry replaces the first: batch first is assumed.
-    orders: dict[torch.Size, Axes] = {torch.Size(shape[::-1]): (1, 0, 2), shape: BATCH_FIRST}
-    states = [call.output for call in layers]
-    axes = [None if state is None else orders.get(state.shape[:2]) for state in states]
-    outputs = [
-        LayerOutput(call.path, call.number, order)
-        for call, order in zip(layers, axes, strict=True)
-        if order is not None
-    ]
-    return tuple(outputs) if len(outputs) == len(layers) else ()
+    axes_of_shape: dict[torch.Size, Axes] = {tokens_first: (1, 0, 2), shape: BATCH_FIRST}
+    outputs = []
+    for call in layers:
+        axes = None if call.output is None else axes_of_shape.get(call.output.shape[:2])
+        if axes is None:
+            return ()
+        outputs.append(LayerOutput(call.path, call.number, axes))
+    return tuple(outputs)
+
+
+def chained_layers(calls: Calls) -> Calls:
+    """Return the calls of layers, found by structure: modules of a list that read the state another one returned.
+
+    Args:
+        calls: The calls of a pass, in the order in which they begin.
+    """
+    candidates: Calls = []
+    for call in calls:
+        is_in_list = call.path.rpartition(".")[2].isdecimal()  # as "h.3"
+        paths_of_candidates = tuple(f"{candidate.path}." for candidate in candidates)
+        is_inside_candidate = call.path.startswith(paths_of_candidates)
+        if is_in_list and call.keeps_shape and not is_inside_candidate:
+            candidates.append(call)
+    # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
+    layer_families = {call.family for call in candidates if _is_read_by_another(call, calls)}
+    return [call for call in candidates if call.family in layer_families]
+
+
+def _is_read_by_another(layer: Call, calls: Calls) -> bool:
+    """Return whether another module than the layer reads its output."""
+    output = layer.output
+    return any(call.main_input is output for call in calls if call.path != layer.path)
 
 
 def encoder_outputs(copy: Any, inputs: Inputs) -> LayerOutputs:
@@ -117,14 +141,15 @@ def encoder_outputs(copy: Any, inputs: Inputs) -> LayerOutputs:
 
 def _outputs_of_family(family: Calls, states: States) -> list[LayerOutput] | None:
     """Return the calls of modules of one kind that return every layer's output in turn; None if they do not."""
-    single = [call for call in family if not several_states(call.returned)]
-    matches = calls_returning(single, _inner_states(states))
+    calls = [call for call in family if not several_states(call.returned)]
+    matches = calls_returning(calls, _inner_states(states))
     if matches is None:
         return None
-    if len(matches) < len(states) - 1:
+    layer_count = len(states) - 1
+    if len(matches) < layer_count:
         # The last layer's own output need not be among the states: a norm may follow, or a cut to the text.
-        before, axes = matches[-1]
-        last = _next_of_same_shape(single, before)
+        last_but_one, axes = matches[-1]
+        last = _next_of_same_shape(calls, last_but_one)
         if last is None:
             return None
         matches.append((last, axes))
@@ -175,9 +200,10 @@ def embedding_output(calls: Calls, embedded: Tensor | None) -> LayerOutput | Non
         axes = axes_of(call.output, embedded)
         if axes is not None:
             return LayerOutput(call.path, call.number, axes)
-    scaled = (call for call in in_order if _is_multiple(call.output, embedded))
-    first = next(scaled, None)
-    return None if first is None else LayerOutput(first.path, first.number, BATCH_FIRST)
+    for call in in_order:
+        if _is_multiple(call.output, embedded):
+            return LayerOutput(call.path, call.number, BATCH_FIRST)
+    return None
 
 
 def _is_multiple(tensor: Tensor | None, reference: Tensor) -> bool:

@@ -1,26 +1,23 @@
-"""Bring a layer's output to the head through the modules that follow the layers, or by early exit.
+"""Bring a layer's output to the head through the modules that follow the layers.
 
 The entries of `hidden_states` before the last one have not passed through a norm, a projection or a mean of streams
 that may follow. So the trunk is run with its layers skipped, and the last one returns that entry.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_unflatten  # which know named tuples and transformers' outputs
 
-from ..copies.answer_form import fields_of
-from ..copies.forward_arguments import FieldKey
 from ..copies.memory import attempted
-from ..copies.module_io import CallArguments, Form, Inputs, States, hidden_of, tensor_of
+from ..copies.module_io import Form, Inputs, States, hidden_of
 from ..copies.pool import ModelPool
 from ..copies.run import Instead, Replacements, Site, run
 from ..copies.trace import Axes, Call, Calls, Paths, axes_of, families
 from .layer_outputs import calls_returning
-from .proofs import beyond_rounding, proof, tolerance_for
+from .proofs import proof, tolerance_for
 
 
 @dataclass(frozen=True)
@@ -73,6 +70,7 @@ def bring_to_head(pool: ModelPool, trunk: str, tail: Tail, state: Tensor, inputs
     Raises:
         LookupError: If the trunk returns no hidden states.
     """
+    # Back from (B, T, H) to the order in which the layers hold it: the inverse permutation.
     layer_output = state.permute([tail.axes.index(axis) for axis in range(len(tail.axes))])
     returned = dict.fromkeys(tail.layers, lambda *_, **__: tail.form.wrap(layer_output))
     return run_trunk(pool, trunk, inputs, instead=returned)
@@ -85,7 +83,7 @@ def bring_to_head(pool: ModelPool, trunk: str, tail: Tail, state: Tensor, inputs
     when="first call; a pass in which the layers are skipped",
 )
 def find_tail(pool: ModelPool, inputs: Inputs, calls: Calls, trunk: Call, states: States) -> Tail | None:
-    """Find what follows a trunk's layers, which give L + 1 states of (B, T, H), and prove it; None for nothing.
+    """Find what follows a trunk's layers, and prove it; None if nothing does: the head reads the last layer's output.
 
     The last layer reads the last state but one, and modules of its kind return the states before.
 
@@ -94,7 +92,7 @@ def find_tail(pool: ModelPool, inputs: Inputs, calls: Calls, trunk: Call, states
         inputs: The inputs of a recorded pass, (B, T).
         calls: Its calls.
         trunk: The call whose output the head reads.
-        states: The embedding layer's output and each layer's, (B, T, H).
+        states: The embedding layer's output and each layer's, L + 1 of (B, T, H).
 
     Raises:
         LookupError: If no modules are found that bring the last layer's output to the head.
@@ -154,7 +152,7 @@ def first_layer_input(calls: Calls, states: States) -> Tensor | None:
     by_family = families(calls)
     for call in calls:
         if axes_of(call.output, states[0]) is None or axes_of(call.main_input, states[0]) is not None:
-            continue
+            continue  # it returns another tensor, or returns what it was given, as dropout does in evaluation mode
         family = by_family[call.family]
         # The modules of this class are the layers if there is one for each state but the last, and it is their first.
         may_be_layers = len(family) > 1 and len(family) == len(states) - 1 and family[0] is call
@@ -163,145 +161,3 @@ def first_layer_input(calls: Calls, states: States) -> Tensor | None:
         if call.main_input is not None and call.main_input.shape == states[0].shape:
             return call.main_input
     return None
-
-
-# --- early exit ------------------------------------------------------------------------------------------------------
-#
-# Where `hidden_states` cannot be brought to the head, as some trunks pass several streams on or run two stacks in
-# turns, all later layers are skipped: each returns what it was given. It costs a pass for each layer.
-
-
-def exit_after(pool: ModelPool, trunk: str, layers: Iterable[str], inputs: Inputs, layer: int) -> Tensor:
-    """Run a trunk with the layers after `layer`, counted from 1, skipped; return what the head reads, (B, T, H).
-
-    Args:
-        pool: Copies of the model.
-        trunk: The path of the trunk.
-        layers: The paths of all layers.
-        inputs: The inputs of the pass, (B, T).
-        layer: How many calls of layers run, counted from 1.
-
-    Raises:
-        LookupError: If the trunk returns no hidden states.
-    """
-    calls_made = 0
-
-    def skip(output: Any, arguments: CallArguments) -> Any:
-        """Return what a layer is given for what it returned, if it is a later one; it has run, to fill caches."""
-        nonlocal calls_made
-        calls_made += 1
-        return output if calls_made <= layer else _with_inputs_as_states(output, arguments)
-
-    at_every_call = {Site(path, call=0): skip for path in layers}
-    return run_trunk(pool, trunk, inputs, replace=at_every_call)
-
-
-@proof(
-    compares="the trunk with no layer skipped, and with the last one skipped, and what the head read",
-    tolerance="rounding; with the last one skipped it must differ",
-    why="the layers that are skipped are all of them, and skipping has an effect",
-    when="first call of models whose layers cannot be brought to the head; a pass for each kind of layer and two more",
-)
-def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> list[str]:
-    """Find the layers that can be skipped, and prove them: the path of the layer of each call; none if none can.
-
-    Args:
-        pool: Copies of the model.
-        trunk: The call whose output the head reads.
-        calls: All calls of the pass.
-        inputs: Its inputs, (B, T).
-    """
-    hidden = trunk.hidden
-    if hidden is None:
-        return []
-    with attempted(), torch.inference_mode():  # without a way a model's layers are refused
-        layers = _layers_reaching_head(pool, trunk, calls, inputs)
-        if not layers:
-            return []
-        every_layer = exit_after(pool, trunk.path, layers, inputs, len(layers))
-        without_last = exit_after(pool, trunk.path, layers, inputs, len(layers) - 1)
-        if without_last.shape != hidden.shape or torch.equal(without_last, hidden):
-            return []
-        return layers if beyond_rounding(every_layer, hidden) is None else []
-    return []
-
-
-def _layers_reaching_head(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) -> list[str]:
-    """Return the layer of each call whose output the head's input depends on."""
-    layers = chained_layers([call for call in calls if call.end < trunk.end])
-    if trunk.family in families(layers):  # the head reads the last layer as it is: the trunk is this layer
-        layers = chained_layers([call for call in calls if call.end <= trunk.end])
-    paths: list[str] = []
-    for family in families(layers).values():
-        if _reaches_head(pool, trunk, family[-1], inputs):
-            paths += [call.path for call in family]
-    return paths
-
-
-def chained_layers(calls: Calls) -> Calls:
-    """Return the calls of layers, found by structure: modules of a list that read the state another one returned.
-
-    Args:
-        calls: The calls of a pass, in the order in which they begin.
-    """
-    candidates: Calls = []
-    for call in calls:
-        is_in_list = call.path.rpartition(".")[2].isdecimal()  # as "h.3"
-        paths_of_candidates = tuple(f"{candidate.path}." for candidate in candidates)
-        is_inside_candidate = call.path.startswith(paths_of_candidates)
-        if is_in_list and call.keeps_shape and not is_inside_candidate:
-            candidates.append(call)
-    # A module whose output is added to a state, such as cross-attention in a list of its own, is not a layer.
-    layer_families = {call.family for call in candidates if _is_read_by_another(call, calls)}
-    return [call for call in candidates if call.family in layer_families]
-
-
-def _is_read_by_another(layer: Call, calls: Calls) -> bool:
-    """Return whether another module than the layer reads its output."""
-    output = layer.output
-    return any(call.main_input is output for call in calls if call.path != layer.path)
-
-
-def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> bool:
-    """Return whether changing a layer's output changes the head's input; that of some layers only affects a choice."""
-
-    def perturb(output: Any, _: Any) -> Any:
-        state = tensor_of(output)
-        if state is not None:
-            state.add_(state.roll(1, -1), alpha=1e-3)
-        return output
-
-    changed = run_trunk(pool, trunk.path, inputs, replace={Site(layer.path, call=0): perturb})
-    return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)
-
-
-def _with_inputs_as_states(output: Any, arguments: CallArguments) -> Any:
-    """Return the output of a skipped layer with the states that it was given, each by its name or in their order."""
-    if isinstance(output, Tensor):
-        return arguments.main_input
-    # The arguments that no field has got yet, by their names or places.
-    inputs: dict[Any, Any] = {**dict(enumerate(arguments.args)), **arguments.kwargs}
-
-    def input_for(field_key: FieldKey, value: Any) -> Any:
-        """Return the input that stands for a field of the output; the field's own value if it is not a state.
-
-        Of the inputs with the form of the value, it is the one with the name or place of the field, or the first.
-
-        Args:
-            field_key: The name of the field, or its place in a tuple.
-            value: What the layer returned there: a state if it is (B, T, H).
-        """
-        if not isinstance(value, Tensor) or value.ndim != 3:
-            return value
-        keys = [key for key, given in inputs.items() if isinstance(given, Tensor) and _has_form(given, value)]
-        if not keys:
-            return value
-        return inputs.pop(field_key if field_key in keys else keys[0])
-
-    values, form = tree_flatten(output, is_leaf=lambda value: value is not output)
-    return tree_unflatten(list(map(input_for, fields_of(output), values)), form)
-
-
-def _has_form(tensor: Tensor, state: Tensor) -> bool:
-    """Return whether a tensor has the shape and the precision of a state."""
-    return tensor.shape == state.shape and tensor.dtype == state.dtype

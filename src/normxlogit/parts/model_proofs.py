@@ -1,24 +1,18 @@
 """Proofs that run the model: on a text alone and beside another, twice, and at rows of its vocabulary."""
 
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
-from transformers.utils.generic import ModelOutput
 
-from ..copies.arithmetic import finite_or_excluded
 from ..copies.memory import attempted, reraise_out_of_memory
 from ..copies.module_io import Inputs, with_tensor
-from ..copies.pool import ModelPool, private_clone
+from ..copies.pool import ModelPool
 from ..copies.run import Replacements, Site, run
-from ..copies.trace import Calls, trace
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
 from .layer_outputs import LayerOutput
@@ -32,6 +26,7 @@ from .proofs import (
     quantises_by_batch,
     tolerance_for,
 )
+from .traced import Traced
 
 REPEATS = 8
 """Runs of a model that draws random numbers, on the same input."""
@@ -64,9 +59,9 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     # A shift by about 0.382 of the vocabulary, which is far from any simple fraction of it.
     shift = next(step for step in range(max(1, round(size * 0.382)), 2 * size) if gcd(step, size) == 1)
 
-    def project_shifted(embedding: Any, states: Tensor) -> Tensor:
-        """Replace the output embedding: its logits, shifted around the vocabulary."""
-        module = embedding.__self__
+    def project_shifted(call_embedding: Any, states: Tensor) -> Tensor:
+        """Return the logits of the output embedding, instead of its own forward, shifted around the vocabulary."""
+        module = call_embedding.__self__  # a bound method of the module
         return nn.functional.linear(states, module.weight, getattr(module, "bias", None)).roll(shift, -1)  # (..., V)
 
     rows = spread_rows(logits)  # (R,)
@@ -87,7 +82,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
     why="scores that are read at a layer are of all that the text says if no path to the answer leads around it",
     when="first call of modules whose layers were found by structure; a pass for each layer and one more",
 )
-def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Traced", main_input: MainInput) -> bool:
+def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: Traced, main_input: MainInput) -> bool:
     """Return whether the answer depends on a text by the output of each of some modules alone.
 
     Args:
@@ -107,7 +102,7 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
     with attempted():  # a module of one's own may fail in any way on another text
         other_answer = answer_with({})
         if other_answer is None or beyond_rounding(other_answer, traced.logits) is None:
-            return False
+            return False  # texts of equal answers prove nothing
         for output in outputs:
             site = Site(output.path, call=output.call)
             answer = answer_with({site: partial(_with_state, states[site])})
@@ -120,72 +115,6 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: "Trac
 def _with_state(state: Tensor | None, returned: Any, _: Any) -> Any:
     """Return a module's output with another state; None, which changes nothing, if there is none."""
     return None if state is None else with_tensor(returned, state)
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A recorded pass over a text, and over another one beside it if the model reads that."""
-
-    inputs: Inputs  # its inputs, (B, T)
-    calls: Calls  # the calls of all modules
-    output: ModelOutput  # what the model returned
-    logits: Tensor  # its answer
-    draws: bool  # whether random numbers were drawn
-
-
-def trace_beside_another(model: PreTrainedModel, text: Inputs, main_input: MainInput) -> tuple[Traced, str | None]:
-    """Record a pass over a text, (1, T), beside the same in another order, or alone: then with a note of why.
-
-    Args:
-        model: A copy of the model, which is run once or twice.
-        text: The inputs of a text, (1, T).
-        main_input: The input of which another text has another one.
-
-    Raises:
-        HeadMismatchError: If the model returns no logits.
-    """
-    beside, note = _beside_another(text, main_input), "the model was not tried on a second text: "
-    if beside is None:
-        note += "none of its inputs is known"
-    else:
-        try:
-            traced = _traced(model, beside)
-        except Exception as error:  # the same tokens in this order may be a text that the model does not read
-            reraise_out_of_memory(error)
-            note += "it does not read this one's tokens in another order"
-        else:
-            if finite_or_excluded(traced.logits):
-                return traced, None
-            note += "its logits for this one in another order are not finite"
-    return _traced(model, text), note
-
-
-def _traced(model: PreTrainedModel, inputs: Inputs) -> Traced:
-    """Record a pass of a clone, on which transformers leaves hooks for hidden states."""
-    random_states = _random_states()
-    calls, output = trace(private_clone(model), inputs)
-    if (logits := answer_of(output)) is None:
-        raise HeadMismatchError(f"{type(model).__name__} returns no logits: it has no head to apply to a token")
-    return Traced(inputs, calls, output, logits, _random_states() != random_states)
-
-
-def _beside_another(text: Inputs, main_input: MainInput) -> Inputs | None:
-    """Return the inputs of a text with one or two others, not as many texts as tokens; None if no input is known."""
-    names = (main_input.name, "pixel_values", "input_features", "input_values")
-    main_name = next((name for name in names if name in text), None)
-    if main_name is None:
-        return None
-    value = text[main_name]
-    if main_name == main_input.name:
-        another = value.roll(1, 1)
-        if torch.equal(another, value):  # one token, again and again
-            another = main_input.another(value)
-    else:
-        another = value.roll(1, -1)
-    second = {**text, main_name: another}
-    times = 2 if value.shape[1] == 2 else 1  # so that the axes of texts and tokens can be distinguished
-    tensor_names = [name for name, tensor in text.items() if isinstance(tensor, Tensor)]
-    return {**text, **{name: torch.cat((text[name], *[second[name]] * times)) for name in tensor_names}}
 
 
 @dataclass(frozen=True)
@@ -249,7 +178,8 @@ def prove_alone(pool: ModelPool, first: FirstText) -> FirstText:
         UnsupportedModelError: If the answers differ.
     """
     name = type(pool.model).__name__
-    alone, beside = first.answer(pool, first.inputs), first.logits
+    alone = first.answer(pool, first.inputs)
+    beside = first.logits
     repeated: list[Tensor] = []  # further answers to the text alone
     if first.draws:
         repeated = [first.answer(pool, first.inputs) for _ in range(REPEATS)]
@@ -270,22 +200,6 @@ def prove_alone(pool: ModelPool, first: FirstText) -> FirstText:
             "whole batch, such as a batch norm without running statistics or experts of limited capacity"
         )
     return replace(first, logits=alone)
-
-
-def same_ids(indices: Any, ids: Any) -> bool:
-    """Return whether a module was called with the token ids, (B, T)."""
-    if not isinstance(indices, Tensor) or not isinstance(ids, Tensor) or indices.shape != ids.shape:
-        return False
-    return torch.equal(indices, ids.to(indices.device))
-
-
-def _random_states() -> tuple[Any, ...]:
-    """Return the states of the generators that a model may draw from: torch's, Python's and numpy's.
-
-    Arrays in them are turned into bytes, so that two results can be compared.
-    """
-    name, keys, *position = np.random.get_state()  # noqa: NPY002  # the state of those who draw without a generator
-    return torch.get_rng_state().numpy().tobytes(), random.getstate(), (name, np.asarray(keys).tobytes(), *position)
 
 
 def spread_rows(logits: Tensor) -> Tensor:

@@ -215,7 +215,7 @@ def prompts_are_continued_as_alone(alone: Tensor, batched: Tensor) -> bool:
     if not torch.equal(alone[0].argmax(), batched[0].argmax()):
         return False
     difference = (alone.float() - batched.float()).abs()
-    difference = difference[torch.isfinite(difference)]
+    difference = difference[torch.isfinite(difference)]  # a token that is ruled out has -inf in both
     return bool(difference.max() <= max(tolerance_for(alone), STATES_AGREE * float(alone.abs().max())))
 
 

@@ -72,7 +72,7 @@ class SignalEntry:
         """Return the `replace=` of `run` that changes the patches, (1, N, H)."""
 
         def replace_output(output: Any, _: Any) -> Tensor:
-            with torch._C.DisableTorchFunction():
+            with torch._C.DisableTorchFunction():  # a `Recording` would note operations of the model
                 return self.unflatten(change(self.flatten(output)), output.shape)
 
         return {Site(self.path, call=0): replace_output}

@@ -25,8 +25,9 @@ def trunk_candidates(model: PreTrainedModel, calls: Calls, states: States | None
     called.pop("", None)  # the model itself
     order = [
         path_of(model, model.base_model),
+        # Models of transformers, such as a decoder inside the model, return such an output.
         *(path for path, call in called.items() if isinstance(call.returned, ModelOutput)),
-        *(path for path in called if path.count(".") <= 1),
+        *(path for path in called if path.count(".") <= 1),  # of the two outer levels, as "encoder" and "encoder.norm"
     ]
     for path in dict.fromkeys(order):
         if path in called:
@@ -43,7 +44,8 @@ def _end_of_last_layer(calls: Calls, states: States | None) -> int:
     if not states or len(states) < 2:
         return -1
     last_layer_input = states[-2]
-    # A norm in the layer may read the same state: of those that do, the layer itself ends last.
+    # The same tensor, not an equal one: the model lists what it passes on. A norm in the layer may read it too; of the
+    # modules that do, the layer itself ends last.
     return max((call.end for call in calls if call.main_input is last_layer_input), default=-1)
 
 
@@ -69,7 +71,7 @@ def plain_trunk_candidates(
         if hidden is not None:
             (answers if hidden.shape == logits.shape else candidates).append(call)
     for group in (candidates, answers):
-        yield from sorted(group, key=lambda call: call.path != base_model_path)
+        yield from sorted(group, key=lambda call: call.path != base_model_path)  # this one first, then as they were
 
 
 def _states_of_tokens(model: nn.Module, call: Call, shape: torch.Size) -> Tensor | None:

@@ -14,7 +14,8 @@ from ..inputs.batches import Batch
 from ..inputs.encoding import Encoding
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
-from ..parts.headpiece import Parts, answer_of
+from ..parts.headpiece import answer_of
+from ..parts.model_parts import Parts
 from ..parts.proofs import outputs_beyond_rounding
 from ..pipeline.attribute_pass import attribute_pass
 from ..pipeline.options import Options

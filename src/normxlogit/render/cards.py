@@ -103,7 +103,12 @@ def results_page(results: Attributions[Any], *, words: bool | None = None, title
 
 
 def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -> Table:
-    """Return a table of texts with the predictions, and the top words of each method."""
+    """Return a table of texts with the predictions, and the top words of each method.
+
+    Args:
+        groups: For each text its result, or those of several methods.
+        words: As in `cards`.
+    """
     methods = list(dict.fromkeys(map(method_of, chain.from_iterable(groups))))
     labels = {group[0].prediction.label for group in groups}
     quantities = {"value" if group[0].prediction.probability is None else "probability" for group in groups}
@@ -121,7 +126,14 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
 def _overview_row(
     number: int, group: Attributions[Attribution], methods: Sequence[str], words: bool | None
 ) -> list[Cell]:
-    """Return the row of one text: a link to its card, the prediction, and the top words of each method."""
+    """Return the row of one text: a link to its card, the prediction, and the top words of each method.
+
+    Args:
+        number: The number of the text, from 1.
+        group: Its result, or those of several methods.
+        methods: The names of all methods, each of which has a column.
+        words: As in `cards`.
+    """
     prediction = group[0].prediction
     sorted_by = prediction.value if prediction.probability is None else prediction.probability
     strongest = {

@@ -57,8 +57,9 @@ class Grid(Block):
         """Return the largest magnitude that sets the scale of each row, (R,): of all rows, of a layer's, or its own."""
         scored = self.ranked or range(len(self.columns))  # special tokens where there is nothing else
         largest = np.nan_to_num(np.abs(self.scores[:, scored])).max(1, initial=0.0)  # (R,)
-        scale_count = self.steps or (len(self.rows) if self.relative else 1) or 1
-        scales = largest.reshape(-1, scale_count).max(0, initial=0.0).tolist()
+        scale_count = self.steps or (len(self.rows) if self.relative else 1) or 1  # S: one for each layer, row, or all
+        # Rows go through all layers of a label, then of the next: those of one layer are S rows apart.
+        scales = largest.reshape(-1, scale_count).max(0, initial=0.0).tolist()  # (S,)
         return list(scales * (len(self.rows) // scale_count))
 
     @cached_property

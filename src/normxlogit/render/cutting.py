@@ -47,7 +47,7 @@ def cut(
         else:
             pieces.append(piece)
     _add_between(pieces, text[cut_up_to:end].rstrip(), between)  # such as a text beyond the model's length
-    while pieces and _is_plain_space(pieces[-1]):
+    while pieces and pieces[-1].column is None and not pieces[-1].text.strip():  # white space without a score
         pieces.pop()
     return pieces
 
@@ -72,10 +72,6 @@ def _add_special(pieces: list[Piece], piece: Piece) -> None:
 def _with_signs(text: str) -> str:
     """Return the text of a piece, with signs if it is only white space."""
     return text if text.strip() else "".join(_SIGNS.get(character, "␣") for character in text)
-
-
-def _is_plain_space(piece: Piece) -> bool:
-    return piece.column is None and not piece.text.strip()
 
 
 def answer_pieces(a: Attribution, *, from_first: bool = False) -> list[Piece]:

@@ -25,9 +25,14 @@ SINGLE = ("word", "token", "source")
 
 
 def header(results: Sequence[Attribution], tested: str = "") -> Header:
-    """Return the header of a result, or of several methods' for one text and target with what each costs."""
+    """Return the header of a result, or of several methods' for one text and target with what each costs.
+
+    Args:
+        results: The result, or those of several methods on one text.
+        tested: What a verification found, as text; empty without one.
+    """
     first = results[0]
-    prediction = prediction_of(results[0])
+    prediction = prediction_of(first)
     methods = map(method_of if len(results) == 1 else _method_with_cost, results)
     facts = [("explained", meanings(first).target), *(("method", name) for name in methods)]
     facts.append(("model", model_text(first.model)))
@@ -78,7 +83,12 @@ def _explained(a: Attribution) -> str:
 
 
 def _target_text(a: Attribution, explained: str) -> str:
-    """Return the explained target with its contrast, its layer and its position, as far as it has them."""
+    """Return the explained target with its contrast, its layer and its position, as far as it has them.
+
+    Args:
+        a: The result.
+        explained: What a positive score is for, see `_explained`.
+    """
     if a.generated:
         target = "each generated token" if a.explains_itself else explained
         place = "" if a.layers is None else f", layer {a.layers[-1]} shown"
@@ -154,7 +164,7 @@ def removals_table(verified: Verification | None, *, has_bars: bool = False) -> 
     if verified is None or (has_bars and verified.unit in SINGLE):
         return []
     single = verified.single
-    if has_bars and all(len(removal.tokens) == 1 for removal in single):
+    if has_bars and all(len(removal.tokens) == 1 for removal in single):  # each is a unit of the result, with a bar
         return []
     rows = [[cell(names_of(verified, removal)), cell(answer_text(removal, verified))] for removal in single]
     return [Table([Column(verified.unit), Column(WITHOUT)], rows)]

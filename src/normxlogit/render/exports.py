@@ -29,6 +29,7 @@ def notebook(results: Record | Attributions[Any]) -> str:
     """Return the HTML that a notebook shows of a result, or of the first of several."""
     several = _collected(results)
     more = len(several) - MOST_DRAWN
+    # The style sheet of the first drawing, whose index is 0, is that of all.
     drawn = [fragment(blocks, style=not index) for index, blocks in enumerate(drawings(several[:MOST_DRAWN]))]
     return "".join(drawn) + (f"<p>and {more} more; to_html(path) writes a page of all</p>" if more > 0 else "")
 

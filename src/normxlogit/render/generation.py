@@ -23,7 +23,8 @@ from .token_groups import tokens_as_text
 STRONGEST = 5
 """Words of the context in the row of each generated token."""
 
-HINT = "Point at a generated token to colour what it rests on; click to hold it. Keys: left and right arrow, Escape."
+HINT = "Point at a generated token to colour {units} it rests on; click to hold it. Keys: left and right arrow, Escape."
+"""How to use the links of a page; the units are "what" of a text, and those of pictures and sounds by their names."""
 
 SCALE_OF_TOKENS = "each token's context by its own largest score"
 SCALE_OF_WORDS = "each word by its own largest score"
@@ -53,7 +54,7 @@ def generation_blocks(g: Attribution) -> Blocks:
     # Links lead from each generated token to the tokens before it, numbered from 0, and behind these to parts of media.
     media, scores_of_links = _media_blocks(g, first_part=g.text_units)
     parts = _names_of_media_parts(g)
-    hint = HINT.replace("what it", f"the {parts} and words that it") if media else HINT
+    hint = HINT.format(units=f"the {parts} and words that" if media else "what")
     notes = [SCALE_OF_TOKENS, f"{parts} by the largest of theirs"] if media else [SCALE_OF_TOKENS]
     return [
         header_block,
@@ -69,7 +70,12 @@ def generation_blocks(g: Attribution) -> Blocks:
 
 
 def _transcript(g: Attribution, negative: str | None) -> Blocks:
-    """Return the blocks of a transcript: its words, and the sound with what each word rests on."""
+    """Return the blocks of a transcript: its words, and the sound with what each word rests on.
+
+    Args:
+        g: The transcript, with its tokens as targets.
+        negative: The meaning of a negative score; None of a method without signs.
+    """
     by_word = _by_word(g)
     media, scores = _media_blocks(by_word or g, first_part=0)
     words = answer_pieces(by_word, from_first=True) if by_word else []
@@ -120,7 +126,12 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
 
 
 def _token_piece(g: Attribution, token: int) -> Piece:
-    """Return the piece of a token; of a generated one with its probability, and the likeliest token if that differs."""
+    """Return the piece of a token; of a generated one with its probability, and the likeliest token if that differs.
+
+    Args:
+        g: The generated text.
+        token: The index of the token among those of the prompt and the completion.
+    """
     is_special = g.special_tokens_mask[token]
     piece = Piece(g.tokens[token] if is_special else NO_CHARACTER, name=_name(g, token), source=token)
     part = token - g.answer_units.start  # the place among the generated tokens
@@ -159,23 +170,25 @@ def _with_named_media(g: Attribution, pieces: Pieces) -> list[Piece]:
 def _media_blocks(g: Attribution, first_part: int) -> tuple[Blocks, list[list[float | None]]]:
     """Return the blocks of pictures and sounds, and for a page's script a row of scores for each target.
 
-    A row has the scores of the first `first_part` units, with None after the target, and of all parts of media.
+    A row has the scores of the units of the text that links end at, and then of all parts of media. Units that were not
+    read before the target have None, which is left out at the end of a row.
 
     Args:
         g: The generated text.
-        first_part: The number of the first part of media among what links end at, behind the units of the text.
+        first_part: The number of the first part of media among what links end at, behind the units of the text: 0 where
+            no links end at these.
     """
     blocks: Blocks = []
     rows: list[list[float | None]] = []
     for target, scores in enumerate(g.scores):
         read_units = min(first_part, g.answer_units[target])
-        rows.append([*_short_numbers(scores[:read_units])])
+        unread_units = first_part - read_units if g.media else 0
+        rows.append([*_short_numbers(scores[:read_units]), *[None] * unread_units])
     kinds = [medium.kind for medium in g.media]
     for medium in g.scored_media:
         block = medium.block(signed=g.signed, first=first_part, alone=kinds.count(medium.kind) == 1)
         for row, scores in zip(rows, block.medium.scores.reshape(len(g), -1), strict=True):
-            unread = [None] * (first_part - len(row))
-            row += [*unread, *_short_numbers(scores)]
+            row += _short_numbers(scores)
         blocks.append(block)
         first_part += len(block.parts)
     return blocks, rows
@@ -194,7 +207,12 @@ def _name(g: Attribution, *tokens: int) -> str:
 
 
 def _strongest(g: Attribution, negative: str) -> Table:
-    """Return a table of the strongest words of the prompt and earlier tokens for each generated token."""
+    """Return a table of the strongest words of the prompt and earlier tokens for each generated token.
+
+    Args:
+        g: The generated text.
+        negative: The meaning of a negative score, which stands beside words that have one.
+    """
     grid = _grid_of_context(g)
     rows = []
     for part, token in enumerate(g.answer_units):

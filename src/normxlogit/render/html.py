@@ -86,8 +86,8 @@ def _environment() -> "Environment":
         lstrip_blocks=True,
         finalize=_clean,
     )
-    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction)
-    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    filters = (_attributes, _bar_style, _cell_attributes, _choices, _direction)  # templates call them by their names
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":")}  # the filter `tojson` writes no spaces
     environment.filters |= {function.__name__.removeprefix("_"): function for function in filters}
     uncoloured = Piece("")[1:]  # all fields but the text: a piece that has these needs no element of its own
     environment.globals |= {"faint": FAINT, "grey": GREY, "keys": KEYS, "tall": MOST_ROWS, "uncoloured": uncoloured}
@@ -99,7 +99,7 @@ def _clean(value: Any) -> Any:
 
 
 def _markup(**attributes: str | None) -> Markup:
-    """Return the attributes of an element that are not None."""
+    """Return the attributes of an element that have a value; "data_part" is written as "data-part"."""
     formatted = (f' {name.replace("_", "-")}="{escape(safe(value))}"' for name, value in attributes.items() if value)
     return Markup("".join(formatted))  # noqa: S704  # every value is escaped
 
@@ -117,8 +117,9 @@ def _attributes(piece: Piece, position: str = "") -> Markup:
         kind_class = "nxl-mark"  # the style of sinks is for those without a colour
     name = shortened(piece.name or quoted(piece.text), NAME_CHARACTERS)
     is_linked = piece.part is not None or piece.source is not None
+    patch_class = "nxl-patch" if position else ""
     return _markup(
-        **{"class": _joined(kind_class, color_class, position and "nxl-patch")},
+        **{"class": _joined(kind_class, color_class, patch_class)},  # a keyword of Python, which no argument can be
         style=f"position:absolute;{position};{style}" if position else style,
         title=_joined(f"{piece.name}  {piece.number}".strip(), piece.details, by="\n"),
         data_part=_number(piece.part),
@@ -159,7 +160,7 @@ def _cell_attributes(cell: Cell, column: Column, named: bool = False) -> Markup:
     """Return the attributes of a cell: class, colour, anchor, value, and the column's name for narrow pages."""
     color_class, style = _colour(cell.strength)
     return _markup(
-        **{"class": _joined("nxl-number" if column.numbers else "", color_class)},
+        **{"class": _joined("nxl-number" if column.numbers else "", color_class)},  # see `_attributes`
         style=style,
         id=cell.anchor,
         data_value=_number(cell.value),

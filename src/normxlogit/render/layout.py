@@ -85,7 +85,7 @@ def _scored_piece(piece: Piece, scored_columns: Sequence[Piece]) -> Piece:
 class _DescribedColumn(NamedTuple):
     """What is drawn of a column."""
 
-    text: int  # which of the texts it stands in
+    text_index: int  # which of the texts it stands in
     kind: str  # see `Piece.kind`
     name: str  # as a tooltip and a chart name it
     details: str  # the lines of its tooltip
@@ -104,8 +104,8 @@ def layout(a: Attribution, *, words: bool | None = None) -> Layout:
     facts = _facts(a, columns)
     described = _described_columns(a, texts, columns, facts)
     pieces = [
-        cut(text, [column.piece for column in described if column.text == number], between="rest")
-        for number, text in enumerate(texts)
+        cut(text, [column.piece for column in described if column.text_index == text_index], between="rest")
+        for text_index, text in enumerate(texts)
     ]
     return Layout(
         unit="word" if in_words else _unit_of_tokens(a),
@@ -133,13 +133,19 @@ def _columns_of_tokens(a: Attribution) -> tuple[list[str], list[UnitScore]]:
         texts = _texts(a)
         groups = overlapping_groups(a, a.offsets)
     return texts, [
-        UnitScore("", group.tokens, a.scores[..., list(group.tokens)].sum(-1), group.start, group.end)
+        # Its text is cut out of `texts` by its span.
+        UnitScore("", group.tokens, a.scores[..., list(group.tokens)].sum(-1), start=group.start, end=group.end)
         for group in groups
     ]
 
 
 def _facts(a: Attribution, columns: Sequence[UnitScore]) -> dict[str, list[str]]:
-    """Return what was measured of each column, by what it is called."""
+    """Return what was measured of each column, by what it is called.
+
+    Args:
+        a: The result.
+        columns: The words, or groups of tokens, that are drawn.
+    """
     predictions = [prediction_text(prediction) for prediction in a.token_predictions or ()]
     alone = [predictions[column.tokens[0]] if predictions and len(column.tokens) == 1 else "" for column in columns]
     without = [without_text(a, column.tokens) for column in columns]
@@ -154,22 +160,29 @@ def _unknown_token(a: Attribution, tokens: Sequence[int]) -> str:
 def _described_columns(
     a: Attribution, texts: Sequence[str], columns: Sequence[UnitScore], facts: Facts
 ) -> list[_DescribedColumn]:
-    """Return what is drawn of each column, and in which text."""
+    """Return what is drawn of each column, and in which text.
+
+    Args:
+        a: The result.
+        texts: The text, or the two of a pair.
+        columns: The words, or groups of tokens, that are drawn.
+        facts: What was measured of each column.
+    """
     described = []
-    text = 0
+    text_index = 0
     for number, column in enumerate(columns):
         first = column.tokens[0]
         sequence = a.units.sequence[first]
         if sequence is not None:  # a special token stands in the text of the token before it
-            text = min(sequence, len(texts) - 1)
+            text_index = min(sequence, len(texts) - 1)  # the second text of a pair may not be known
         kind = _kind(a, column.tokens)
-        characters = texts[text][column.start : column.end] or a.units.text[first]
+        characters = texts[text_index][column.start : column.end] or a.units.text[first]
         # Where the column has characters in the text, `cut` puts them in the place of the piece's own.
         piece = Piece(characters if kind == "special" else NO_CHARACTER, kind=kind, column=number)
         measured = {name: fact_column[number] for name, fact_column in facts.items()}
         described.append(
             _DescribedColumn(
-                text,
+                text_index,
                 kind,
                 name=quoted(visible(a.unit_names[first] or characters)),
                 details=_details(a, column.tokens, measured),
@@ -180,7 +193,13 @@ def _described_columns(
 
 
 def _details(a: Attribution, tokens: Sequence[int], measured: Mapping[str, str]) -> str:
-    """Return the lines of the tooltip of some tokens: what was measured of them, and what is special of them."""
+    """Return the lines of the tooltip of some tokens: what was measured of them, and what is special of them.
+
+    Args:
+        a: The result.
+        tokens: The indices of the tokens.
+        measured: What was measured of them, by what it is called; empty where nothing was.
+    """
     lines = [f"{name}: {fact}" for name, fact in measured.items() if fact]
     if a.reads_at in tokens:
         lines.append(READ_HERE)
@@ -200,7 +219,13 @@ def _kind(a: Attribution, tokens: Sequence[int]) -> str:
 
 
 def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_DescribedColumn]) -> Grid:
-    """Return the scores of the columns, with a row for each label and layer."""
+    """Return the scores of the columns, with a row for each label and layer.
+
+    Args:
+        a: The result.
+        columns: The words, or groups of tokens, with their scores for each label and layer.
+        described: What is drawn of each of them.
+    """
     rows = _row_names(a)
     scores = np.zeros((len(rows), 0), np.float32)  # a text without words has no columns
     if columns:

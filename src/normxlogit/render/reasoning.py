@@ -69,7 +69,7 @@ def _parts_of(s: Attribution) -> list[_Part]:
         loss = None
         if s.verified and span in unit_of_span:
             loss = s.verified.loss(s.earlier_parts[span])
-        parts.append(_Part(number, target.name, is_thought, unit_of_span.get(span), loss))
+        parts.append(_Part(number, target.name, is_thought, unit=unit_of_span.get(span), loss=loss))
     return parts
 
 
@@ -92,7 +92,13 @@ def _strongest(shares: Sequence[float | None]) -> list[_Way]:
 
 
 def _box(part: _Part, ways: Sequence[_Way], labels: Mapping[int, str]) -> Box:
-    """Return the box of a part, with its ways to others, by the labels of these."""
+    """Return the box of a part, with its ways to others, by the labels of these.
+
+    Args:
+        part: The part of the answer.
+        ways: What it rests on.
+        labels: The label of each source and earlier part, by its place among these.
+    """
     label = f"A{part.number + 1}" if part.unit is None else labels[part.unit]
     note = "" if part.loss is None else f"the answer is {likelihood_text(-part.loss)} without it"
     return Box(label, _piece(part), note, [(labels[way.unit], way.share) for way in ways])

@@ -51,7 +51,7 @@ def source_blocks(s: Attribution) -> Blocks:
     summed = s.whole()
     links = links_of(s)
     return [
-        Header("", facts, s.notes, verdict(s.verified)),
+        Header(facts=facts, notes=s.notes, tested=verdict(s.verified)),
         as_sentences(answer_pieces(s)),
         links,
         *ways_of(s, links.data["shares"]),
@@ -89,7 +89,7 @@ def sources_grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
     """
     names = [s.units.text[unit] or s.units.names[unit] for unit in s.units.sources]
     parts = [target.name for target in s.targets]
-    return Grid(parts, names, np.atleast_2d(values)[:, s.units.sources], **options)
+    return Grid(rows=parts, columns=names, scores=np.atleast_2d(values)[:, s.units.sources], **options)
 
 
 def facts_of(s: Attribution) -> list[tuple[str, str]]:

@@ -140,7 +140,13 @@ def _drawn(blocks: Iterable[Block], color: bool) -> list[RenderableType]:
 
 
 def _drawn_block(block: Block, color: bool, marks: Sequence[float]) -> list[RenderableType]:
-    """Return what a terminal draws of a block; nothing of heat maps and links, which are for pages alone."""
+    """Return what a terminal draws of a block; nothing of heat maps and links, which are for pages alone.
+
+    Args:
+        block: The block.
+        color: Whether colours are drawn, otherwise marks.
+        marks: The strengths of the blocks up to this one, whose signs a legend explains.
+    """
     if isinstance(block, Fold):
         return _drawn(block.blocks, color) if block.essential else []
     if isinstance(block, Legend):
@@ -167,7 +173,12 @@ def _text(text: str, style: Style | None = None) -> Text:
 
 
 def _columns(sides: Iterable[Any], rows: Iterable[Iterable[Text]]) -> Columns:
-    """Return rows in columns, each aligned at a side."""
+    """Return rows in columns, each aligned at a side.
+
+    Args:
+        sides: The side of each column, "left" or "right".
+        rows: The cells of each row.
+    """
     table = Columns.grid(padding=(0, 2, 0, 0))
     for side in sides:
         table.add_column(justify=side, overflow="fold")  # all give way where lines are narrow
@@ -223,12 +234,21 @@ def _sentence(pieces: Pieces, color: bool) -> Text:
 
 
 def _style(piece: Piece, strength: float, color: bool) -> Style | None:
-    """Return the colour of a strength; that of a piece's kind if the strength has none."""
+    """Return the colour of a strength; that of a piece's kind if the strength has none.
+
+    Args:
+        piece: The piece.
+        strength: Its own strength, or that of its cell.
+        color: Whether colours are drawn.
+    """
     return (_shade(strength) if color else None) or STYLES.get(piece.kind)
 
 
 def _bar(bar: Bar, color: bool) -> Text:
-    """Return a bar on its axis, to the right of zero if it is positive, otherwise to the left."""
+    """Return a bar on its axis, to the right of zero if it is positive, otherwise to the left.
+
+    Every bar has a character at least. So the axis has one to the left of zero where some bar of the table is negative.
+    """
     length = max(1, round(abs(bar.end - bar.start) * BAR_AXIS))
     zero = max(1, round(bar.start * BAR_AXIS)) if bar.start else 0  # characters to the left of zero
     is_positive = bar.end >= bar.start
@@ -254,7 +274,7 @@ def _cell(cell: Cell, color: bool) -> Text:
 
 def _shown_rows(block: Table) -> list[Sequence[Cell]]:
     """Return the rows of a table that a terminal shows."""
-    return [*block.rows] if block.terminal_rows is None else [block.rows[i] for i in block.terminal_rows]
+    return [*block.rows] if block.terminal_rows is None else [block.rows[row] for row in block.terminal_rows]
 
 
 def _table(block: Table, color: bool) -> RenderableType:
@@ -272,7 +292,13 @@ def _table(block: Table, color: bool) -> RenderableType:
 
 
 def _cells(block: Table, rows: Sequence[Sequence[Cell]], color: bool) -> Columns:
-    """Draw the cells of some rows of a table, with their marks where there are no colours."""
+    """Draw the cells of some rows of a table, with their marks where there are no colours.
+
+    Args:
+        block: The table.
+        rows: Those of its rows that are drawn, with the headings.
+        color: Whether colours are drawn.
+    """
     sides: list[str] = []  # where each column is aligned
     columns: list[list[Text]] = []
     for index, column in enumerate(block.columns):
@@ -292,7 +318,7 @@ def _medium(block: MediumBlock, color: bool) -> RenderableType:
 
 
 def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
-    """Return the meanings of the colours, or of the marks that are drawn, and what else there is to say on scores.
+    """Return a line with the meanings of the colours, or of the marks that are drawn, and further notes on scores.
 
     Args:
         block: The legend.
@@ -305,14 +331,14 @@ def _legend(block: Legend, color: bool, marks: Sequence[float]) -> Text | None:
         return None
     line = Text()
     style = DIM if color else Style()
-    for sign, meaning in meanings:
+    for sign, meaning in meanings:  # a sign, 1 or -1, is also the strength of the strongest colour
         line.append(COLOR_KEYS[sign] if color else MARK_KEYS[sign], _shade(sign) if color else None)
         line.append_text(_text(f" {meaning}   ", style))
     return line.append_text(_text("   ".join(notes), style))
 
 
 def _meanings_of_marks(block: Legend, marks: Sequence[float]) -> list[tuple[int, str]]:
-    """Return the signs of the marks that are drawn, 1 and -1, with their meanings."""
+    """Return the signs of the marks that are drawn, 1 and -1, with their meanings; arguments as of `_legend`."""
     return [(sign, text) for sign, text in block.meanings() if any(sign * mark >= FAINT for mark in marks)]
 
 

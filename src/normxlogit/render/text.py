@@ -97,17 +97,23 @@ def _all_scores(laid_out: Layout) -> Fold:
 
 
 def comparison_blocks(results: Attributions[Attribution], *, words: bool | None = None) -> Blocks:
-    """Return the blocks of several methods' results for one text and target."""
+    """Return the blocks of several methods' results for one text and target.
+
+    Args:
+        results: A result of each method.
+        words: Whether pieces are words, as in `layout`.
+    """
     layouts = _layouts(results, words)
     titles = distinct_names(results, method_of)
     common_header = header(results)
-    tested = [(f"tested, {title}", verdict(a.verified)) for title, a in zip(titles, results, strict=True)]
-    was_tested = [(name, text) for name, text in tested if text]
+    verdicts = [
+        (f"tested, {title}", verdict(a.verified)) for title, a in zip(titles, results, strict=True) if a.verified
+    ]
     signed = next((a for a in results if a.signed), results[0])  # its legend explains both colours
     meaning = meanings(signed)
     unknown = layouts[0].facts[READ_AS]
     return [
-        replace(common_header, facts=[*common_header.facts, *was_tested]),
+        replace(common_header, facts=[*common_header.facts, *verdicts]),
         Sentences([laid_out.sentence(caption=title) for laid_out, title in zip(layouts, titles, strict=True)]),
         _every_score(layouts, titles, {READ_AS: unknown} if any(unknown) else {}),
         Legend(meaning.positive, meaning.negative, notes=["each method by its own largest score"]),
@@ -116,7 +122,12 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
 
 
 def _agreement(titles: Sequence[str], correlations: Float64Array) -> Table:
-    """Return the table of rank correlations, (M, M)."""
+    """Return the table of rank correlations, (M, M).
+
+    Args:
+        titles: The names of the M methods.
+        correlations: Their correlations, (M, M); NaN where there is none.
+    """
     rows = [
         [cell(title), *(cell("none" if np.isnan(correlation) else f"{correlation:.2f}") for correlation in row)]
         for title, row in zip(titles, correlations, strict=True)
@@ -145,7 +156,12 @@ def bounded(grid: Grid) -> Block:
 
 
 def _layouts(results: Sequence[Attribution], words: bool | None) -> list[Layout]:
-    """Lay out the results of several methods on one target and layer, with the same pieces of text."""
+    """Lay out the results of several methods on one target and layer, with the same pieces of text.
+
+    Args:
+        results: A result of each method.
+        words: Whether pieces are words, as in `layout`.
+    """
     layouts = [layout(a, words=words) for a in results]
     first = layouts[0]
     for laid_out in layouts:
@@ -173,9 +189,9 @@ def _bars(grid: Grid, shown: Sequence[int], without: Sequence[str], unit: str) -
         bar = Bar(start=-axis_start / axis_length, end=(score - axis_start) / axis_length)
         row = [cell(grid.columns[column]), cell(grid.number(0, column), score), Cell(bar=bar)]
         rows.append([*row, cell(without[column])] if was_removed else row)
-    columns = [Column(""), Column("", numbers=True), Column("")]
+    columns = [Column(""), Column("score" if was_removed else "", numbers=True), Column("")]
     if was_removed:
-        columns = [Column(""), Column("score", numbers=True), Column(""), Column(WITHOUT)]
+        columns.append(Column(WITHOUT))
     return Table(columns, rows, _caption_of_bars(grid, len(shown), unit), stacked=True)
 
 

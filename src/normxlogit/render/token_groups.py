@@ -53,21 +53,21 @@ def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:
     """
     texts = ["", ""] if 1 in a.units.sequence else [""]
     groups: list[TokenGroup] = []
-    number = 0  # which text the token stands in
+    text_index = 0  # which text the token stands in
     has_marks = any(token[:1] in _WORD_STARTS for token in a.tokens)
     for index, token in enumerate(a.tokens):
         sequence = a.units.sequence[index]
         if sequence is not None:  # otherwise a token stands in the text of the token before it
-            number = sequence
+            text_index = sequence
         if a.special_tokens_mask[index]:
             groups.append(TokenGroup((index,), 0, 0))
             continue
         continues_word = token.startswith("##") or (has_marks and token[:1] not in _WORD_STARTS)
-        if texts[number] and not continues_word:
-            texts[number] += " "
-        start = len(texts[number])
-        texts[number] += _characters(token)
-        groups.append(TokenGroup((index,), start, len(texts[number])))
+        if texts[text_index] and not continues_word:
+            texts[text_index] += " "
+        start = len(texts[text_index])
+        texts[text_index] += _characters(token)
+        groups.append(TokenGroup((index,), start, len(texts[text_index])))
     return texts, groups
 
 

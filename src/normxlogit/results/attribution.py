@@ -46,7 +46,7 @@ class Attribution(Contents):
     # Choosing
 
     def __iter__(self) -> "Iterator[Attribution]":
-        return (self[index] for index in range(len(self)))
+        return map(self.__getitem__, range(len(self)))
 
     def __getitem__(self, target: str | SupportsIndex) -> "Attribution":
         """Return the result for one target, without the target axis.
@@ -88,8 +88,13 @@ class Attribution(Contents):
         if self.completion is None:
             raise DataError(f"{len(self.targets)} targets are not parts of one answer; choose one")
         target = Target("part", self.completion, span=(len(self.prompt or ""), len(self.text or "")))
-        cleared: Fields = {"predictions": (), "generated": (), "diagnostics": {}}
-        return self._transformed(lambda scores: scores.sum(0, dtype=np.float64), targets=(target,), **cleared)
+        return self._transformed(
+            lambda scores: scores.sum(0, dtype=np.float64),
+            targets=(target,),
+            predictions=(),
+            generated=(),
+            diagnostics={},
+        )
 
     def _summed(self, purpose: str) -> "Attribution":
         """Return the result with one score for each unit, of a completion the sum over the answer."""
@@ -132,17 +137,24 @@ class Attribution(Contents):
         return words if self.scores.ndim > 1 else with_shares(words)
 
     def _words_of(self, text: str, sequence: int, merge: Merge) -> list[UnitScore]:
-        """Return the words of one text, without their shares; the first generated token begins a word."""
+        """Return the words of one text, without their shares.
+
+        Args:
+            text: The text.
+            sequence: Which of two texts it is, 0 or 1.
+            merge: How a word's score comes from its tokens'.
+        """
         tokens = [
             (token, *span)
             for token, span in enumerate(self.offsets or ())
             if self.units.sequence[token] == sequence and not self.units.special[token]
         ]
+        # The first generated token begins a word; without a completion no word ends at a boundary.
         completion_start = min((start for token, start, _ in tokens if token in self.answer_units), default=0)
         words = []
         for start, end, word_tokens in word_groups(text, tokens, completion_start, self.units.words):
             score = merge_scores(self.scores[..., word_tokens], merge)
-            words.append(UnitScore(text[start:end], tuple(word_tokens), score, start, end, sequence))
+            words.append(UnitScore(text[start:end], tuple(word_tokens), score, start, end, sequence=sequence))
         return words
 
     def group(self, by: SourceSpec) -> "Attribution":
@@ -233,14 +245,22 @@ class Attribution(Contents):
             left_out |= {self.reads_at, *np.flatnonzero(self.units.special).tolist()}
         order = np.argsort(summed.scores if lowest else -summed.scores, kind="stable").tolist()
         ranked = [unit for unit in order if unit not in left_out]
-        return [summed._scored_unit(unit, self.unit_names[unit]) for unit in ranked[:k]]
+        return list(map(summed._scored_unit, ranked[:k]))
 
-    def _scored_unit(self, unit: int, name: str) -> UnitScore:
+    def _scored_unit(self, unit: int) -> UnitScore:
         """Return a unit with its score and its share, of a result with one score for each unit."""
         units = self.units
         start, end = units.spans[unit] if units.spans else (0, 0)
-        score, share = float(self.scores[unit]), float(self.shares[unit])
-        return UnitScore(units.text[unit], (unit,), score, start, end, units.sequence[unit], name, share)
+        return UnitScore(
+            units.text[unit],
+            tokens=(unit,),
+            score=float(self.scores[unit]),
+            start=start,
+            end=end,
+            sequence=units.sequence[unit],
+            name=self.unit_names[unit],
+            share=float(self.shares[unit]),
+        )
 
     # Files
 
@@ -257,7 +277,11 @@ class Attribution(Contents):
             self.verified.validate(count)
 
     def _bias_shape(self, shape: Indices) -> Indices:
-        """Return the shape of `bias` and `sink` for the axes of targets and layers."""
+        """Return the shape that `bias` and `sink` must have; a result of an extension may have another.
+
+        Args:
+            shape: The sizes of the axes of targets and layers, as far as `scores` has them.
+        """
         return shape
 
     def _without_units(self) -> Fields:

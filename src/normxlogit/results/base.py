@@ -28,11 +28,16 @@ class Exports(ABC):
         """Return everything as plain Python values, ready for `json.dumps`."""
 
     @abstractmethod
-    def _results(self) -> "Sequence[Record]": ...
+    def _results(self) -> "Sequence[Record]":
+        """Return the results; of a result itself that one alone."""
+
     @abstractmethod
-    def _columns(self) -> Columns: ...
+    def _columns(self) -> Columns:
+        """Return the table with a row for each unit, target and layer."""
+
     @abstractmethod
-    def _text_columns(self) -> Columns: ...
+    def _text_columns(self) -> Columns:
+        """Return the table with a row for each text."""
 
     def export(self, name: str, **options: Any) -> Any:
         """Return what an extension makes of the result or the collection.
@@ -205,7 +210,10 @@ class Record(Exports):
         self.scored.validate()
 
     def __post_init__(self) -> None:
-        """Freeze the arrays, and keep settings and diagnostics as files hold them."""
+        """Freeze the arrays, and keep settings and diagnostics as files hold them, so that what is loaded is equal.
+
+        A list becomes a tuple, and a number of numpy one of Python.
+        """
         freeze(self)
         for name in ("settings", "diagnostics"):
             if name in vars(self):
@@ -268,7 +276,7 @@ def for_kind_of(result: Any, field: str) -> Any:
     Raises:
         DataError: If no extension that is installed has anything.
     """
-    kinds = [vars(cls)["kind"] for cls in type(result).__mro__ if isinstance(vars(cls).get("kind"), str)]
+    kinds = [vars(cls)["kind"] for cls in type(result).__mro__ if "kind" in vars(cls)]  # the own one, then of bases
     kind = next((kind for kind in kinds if kind in references(field)), None)
     if kind is None:
         raise DataError(f"no extension has {field} of {kinds[0]}")

@@ -39,8 +39,8 @@ def of_target(a: "Attribution", target: str | SupportsIndex) -> "Attribution":
         generated=a.generated[index : index + 1],
         verified=a.verified if is_verified else None,
     )
-    is_generated_token = a.generated and a.prompt_tokens is not None
-    return _up_to_target(result, units_before(a, index)) if is_generated_token else result
+    read_units = units_before(a, index)
+    return result if len(read_units) == len(a.units) else _up_to_target(result, read_units)
 
 
 def _target_index(a: "Attribution", target: str | SupportsIndex) -> int:

@@ -324,19 +324,25 @@ def load(path: str | Path) -> Any:
     return results if "attributions" in state else results[0]
 
 
-OWN_KINDS = frozenset(each.kind for each in (Attribution, Attributions, Unexplained))
-"""Kinds of results that are not an extension's."""
+OWN_KINDS = frozenset((Attribution.kind, Attributions.kind, Unexplained.kind))
+"""Kinds of results that are not an extension's, and that none may take."""
 
 
 def record_type(kind: Any) -> type[Record]:
     """Return the class of results of a kind: that of an extension, otherwise the attribution's."""
-    if kind in list(references("results", OWN_KINDS)):  # of a damaged file it may be a list, which no mapping finds
+    if kind in list(references("results", OWN_KINDS)):  # of a damaged file it may be a list, which a mapping refuses
         return import_registered("results", kind)
     return Unexplained if kind == Unexplained.kind else Attribution
 
 
 def words_by_key(result: Any) -> dict[str, list[UnitScore]]:
-    """Return the words of a result by what they are compared by; none of punctuation, or where it was not explained."""
+    """Return the words of a result, by the form in which words are compared.
+
+    Punctuation is left out; an input that was not explained has no words.
+
+    Raises:
+        DataError: If a word has several scores.
+    """
     words: defaultdict[str, list[UnitScore]] = defaultdict(list)
     for word in result.words() if result.error is None else ():
         if isinstance(word.score, np.ndarray):

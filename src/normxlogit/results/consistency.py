@@ -20,9 +20,9 @@ def check_scores(a: "Attribution") -> None:
     require(target_count > 0 and unit_count > 0, "targets, units: none")
     require({*a.units.sequence} <= {None, 0, 1}, "sequence: neither 0 nor 1")
     shape = _checked_shape(a)
-    has_target_axis = a.scores.ndim == (2 if a.layers is None else 3)
-    lengths = {len(value) for value in a.diagnostics.values() if has_target_axis and isinstance(value, tuple)}
-    require(lengths <= {target_count}, "diagnostics: not one for each target")
+    if a.has_target_axis:
+        lengths = {len(value) for value in a.diagnostics.values() if isinstance(value, tuple)}
+        require(lengths <= {target_count}, "diagnostics: not one for each target")
     for constants in (a.bias, a.sink):
         fits = constants is None or constants.shape == a._bias_shape(shape)
         require(fits, "bias, sink: not of the scores' shape")
@@ -31,18 +31,15 @@ def check_scores(a: "Attribution") -> None:
 
 
 def _checked_shape(a: "Attribution") -> tuple[int, ...]:
-    """Return the shape of the scores without the axis of units, (K, L), (K,), (L,) or ().
+    """Return the shape of the scores without the last axis, that of units: (K, L), (K,), (L,) or ().
 
     Raises:
         ValueError: If the scores have other axes, or not as many entries as there are targets, layers and units.
     """
     layer_axis = () if a.layers is None else (len(a.layers),)
-    axes_without_targets = len(layer_axis) + 1
-    has_target_axis = a.scores.ndim == axes_without_targets + 1
-    can_lack_target_axis = len(a.targets) == 1
-    fits = has_target_axis or (can_lack_target_axis and a.scores.ndim == axes_without_targets)
-    require(fits, "scores: not the axes of its targets and layers")
-    shape = (len(a.targets), *layer_axis) if has_target_axis else layer_axis
+    is_of_one_target = len(a.targets) == 1 and a.scores.ndim == len(layer_axis) + 1  # and has no axis for it
+    require(a.has_target_axis or is_of_one_target, "scores: not the axes of its targets and layers")
+    shape = (len(a.targets), *layer_axis) if a.has_target_axis else layer_axis
     expected = (*shape, len(a.units))
     require(a.scores.shape == expected and 0 not in shape, f"scores: not of shape {expected}")
     return shape
@@ -54,14 +51,14 @@ def check_answer(a: "Attribution") -> None:
     Raises:
         ValueError: If they are more or fewer than the targets or tokens.
     """
-    heads = a.token_predictions
-    require(heads is None or len(heads) == a.text_units, "token_predictions: not one for each token")
+    fits = a.token_predictions is None or len(a.token_predictions) == a.text_units
+    require(fits, "token_predictions: not one for each token")
     if a.prompt_tokens is not None:
         generated = a.units.kind.count("token") - a.prompt_tokens
         fits = generated == len(a.generated) if a.generated else generated >= 0
         require(fits, "prompt_tokens: not the number before the generated ones")
     if a.completion is not None:
-        fits = {len(a.predictions), len(a.generated)} <= {0, len(a.targets)}
+        fits = {len(a.predictions), len(a.generated)} <= {0, len(a.targets)}  # none are known, or those of all
         require(fits, "predictions, generated: not one for each target")
 
 

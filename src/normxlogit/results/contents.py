@@ -132,7 +132,7 @@ class Contents(Record):
 
     @cached_property
     def offsets(self) -> IndexSpans | None:
-        """The units' character spans in their texts; None if they are not known."""
+        """The character spans of the text units, in their texts; None if they are not known."""
         return None if self.units.spans is None else self.units.spans[: self.text_units]
 
     @cached_property

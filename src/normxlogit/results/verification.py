@@ -125,14 +125,18 @@ class Verification:
 
     def validate(self, tokens: int) -> None:
         """Raise ValueError if a removal does not fit an input of some tokens."""
-        known = self.unit in REMOVED_UNITS or self.unit in parts_of_media()
-        require(known, f"verified, unit: {abbreviated(self.unit)} is of no extension that is installed")
-        known = self.removed_by in REMOVED_BY or self.removed_by in parts_of_media().values()
-        require(known, f"verified, removed_by: {abbreviated(self.removed_by)} is of no extension that is installed")
-        optional = [removal for removal in (self.smallest, self.control) if removal is not None]
-        for removal in (self.original, *self.single, self.together, *optional):
+        of_media = parts_of_media()
+        _require_known("unit", self.unit, {*REMOVED_UNITS, *of_media})
+        _require_known("removed_by", self.removed_by, {*REMOVED_BY, *of_media.values()})
+        # `smallest` and `control` may be None.
+        for removal in filter(None, (self.original, *self.single, self.together, self.smallest, self.control)):
             require(all(token < tokens for token in removal.tokens), "verified: a token that is not there")
             require(bool(removal.units) == bool(removal.tokens), "verified: units without tokens")
+
+
+def _require_known(field: str, value: str, known: set[str]) -> None:
+    """Raise ValueError if a field has a value that neither this package nor an extension has."""
+    require(value in known, f"verified, {field}: {abbreviated(value)} is of no extension that is installed")
 
 
 def _predicted_label(removal: Removal | None) -> str | None:
@@ -144,6 +148,7 @@ def _predicted_label(removal: Removal | None) -> str | None:
 def parts_of_media() -> dict[RemovedUnit, RemovedBy]:
     """Return what removable parts of media are called, each with how they are removed."""
     media = registered("media").values()
+    # Name, way of removal and module, which an error names where two have one name.
     return named_once("removed units", [(*medium.removed_unit, medium.__module__) for medium in media])
 
 
@@ -151,7 +156,7 @@ def likelihood_text(nats: float) -> str:
     """Return a change of a log-probability as how many times (its exponential) likelier or less likely a text is."""
     is_over = abs(nats) >= math.log(MOST_TIMES)
     times = MOST_TIMES if is_over else math.exp(abs(nats))
-    two_digits = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"
+    two_digits = f"{times:.1f}" if times < 10 else f"{float(f'{times:.2g}'):,.0f}"  # as in 2.4, 35 and 1,200
     if two_digits == "1.0":
         return "as likely"
     over = "over " if is_over else ""
@@ -173,7 +178,12 @@ def verdict(verified: Verification | None) -> str:
 
 
 def answer_text(removal: Removal, verified: Verification | None = None) -> str:
-    """Return an answer without units, with the probability of the explained target if that is not the prediction."""
+    """Return an answer without units, with the probability of the explained target if that is not the prediction.
+
+    Args:
+        removal: The answer without some units.
+        verified: The verification that it is of; None to leave out the explained target.
+    """
     value, prediction = removal.value, removal.prediction
     if removal.quantity == "difference":  # of the answers of two models
         label = f"{prediction.label}, " if prediction else ""
@@ -191,7 +201,7 @@ def answer_text(removal: Removal, verified: Verification | None = None) -> str:
 
 
 def _with_all(removal: Removal) -> str:
-    """Return the measured quantity for the whole input; empty where the answer says how it changes."""
+    """Return the measured quantity for the whole input, in brackets; empty where the answer says how it changes."""
     return f" ({removal.original:.3g} with all)" if removal.quantity in ("value", "cosine", "difference") else ""
 
 
@@ -205,7 +215,12 @@ def removal_text(removal: Removal) -> str:
 
 
 def names_of(verified: Verification, removal: Removal) -> str:
-    """Return the units of a removal as a list in a sentence."""
+    """Return the units of a removal as a list in a sentence.
+
+    Args:
+        verified: The verification that it is of.
+        removal: The answer without some units.
+    """
     if removal.values and removal is verified.together:
         return "any of the sources"  # of a cited answer
     if verified.smallest is None and len(removal.units) > 1 and not verified.named:
@@ -214,7 +229,12 @@ def names_of(verified: Verification, removal: Removal) -> str:
 
 
 def _listed(units: Sequence[str], unit: str) -> str:
-    """Return units, each a word, region or other `unit`, as a list in a sentence."""
+    """Return units, each a word, region or other `unit`, as a list in a sentence.
+
+    Args:
+        units: The texts of the units; of parts of media their places.
+        unit: What one of them is called, as in `Verification.unit`.
+    """
     if not units:
         return "nothing"
     if len(units) > MOST_NAMED:

@@ -18,7 +18,7 @@ from ..inputs.decoded_tokens import append_tokens
 from ..inputs.encoder import LongText
 from ..inputs.encoding import Encoding
 from ..inputs.label_names import label_names
-from ..parts.headpiece import Parts
+from ..parts.model_parts import Parts
 from ..results.units.media import Medium
 from ..results.units.spans import MessageSpan
 from ..results.units.units import UnitKind, Units

@@ -10,7 +10,7 @@ import torch
 from scipy import stats
 
 from normxlogit import DataError, Explainer, InputError, MethodError, UnsupportedModelError
-from normxlogit.evaluation import faithfulness
+from normxlogit.evaluation import faithfulness, gold_labels, perturbation
 from normxlogit.evaluation.datasets import Example, load_examples, task_named
 from normxlogit.evaluation.faithfulness import evaluate, run_methods
 from normxlogit.evaluation.report import write_faithfulness
@@ -114,9 +114,9 @@ def test_regression_gives_pearson_with_gold():
 def test_ties_go_to_the_earlier_position():
     explainer = tiny.explainer("bert")
     (encoding,) = explainer.encode(["the movie is not good"])
-    top, rest = faithfulness.split(encoding, np.zeros(7), 0.4, "default")
+    top, rest = perturbation.split(encoding, np.zeros(7), 0.4, "default")
     assert (top, rest) == ([1, 2], [3, 4, 5])
-    top, _ = faithfulness.split(encoding, np.zeros(7), 0.9, "published")
+    top, _ = perturbation.split(encoding, np.zeros(7), 0.9, "published")
     assert top == [1, 2, 3, 4, 5, 6], "int(7 x 0.9), the closing token among them"
 
 
@@ -142,8 +142,8 @@ def test_a_paired_test_tells_methods_apart_and_constant_outputs_do_not_correlate
         message = f"a was measured on {one.texts} texts, b on {other.texts}"
         refused(DataError, message, partial(faithfulness.paired_p_value, one, other))
     gold = np.arange(4.0)  # outputs that are all the same do not correlate
-    assert faithfulness.quality(np.ones(4), gold, regression=True) == 0
-    assert faithfulness.quality(gold, gold, regression=True) == pytest.approx(1)
+    assert perturbation.quality(np.ones(4), gold, regression=True) == 0
+    assert perturbation.quality(gold, gold, regression=True) == pytest.approx(1)
 
 
 def random_texts(count):
@@ -220,7 +220,7 @@ def test_labels_and_models_that_do_not_fit():
         other = tiny.explainer("bert", kind)
         on, needs = f"regression models, not on {name}", f"sst2 needs a model that classifies texts, .* for {name}"
         refused(UnsupportedModelError, on, partial(faithfulness.evaluate, other, EXAMPLES))
-        refused(UnsupportedModelError, needs, partial(faithfulness.check_head, other.task_model, task_named("sst2")))
+        refused(UnsupportedModelError, needs, partial(gold_labels.check_head, other.task_model, task_named("sst2")))
     message = "must be 'default' or 'published', not 'paper'"
     refused(InputError, message, lambda: faithfulness.evaluate(explainer, EXAMPLES, protocol="paper"))
 
@@ -228,7 +228,7 @@ def test_labels_and_models_that_do_not_fit():
 @pytest.mark.parametrize(("task", "outputs"), [("sst2", 2), ("qnli", 2), ("mnli", 3), ("stsb", 1)])
 def test_a_task_needs_a_head_of_as_many_labels(task, outputs):
     for given in (1, 2, 3):
-        check = partial(faithfulness.check_head, tiny.explainer("bert", num_labels=given).task_model, task_named(task))
+        check = partial(gold_labels.check_head, tiny.explainer("bert", num_labels=given).task_model, task_named(task))
         has, needs = ("one value" if n == 1 else f"{n} labels" for n in (given, outputs))
         if given == outputs:
             check()

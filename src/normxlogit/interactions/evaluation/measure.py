@@ -47,7 +47,7 @@ class Explained:
         surrogate: Its name.
         budget: How many passes it had.
         r2: R² on masks that no surrogate asked for.
-        kept_aside: R² on masks kept aside, as `explainer.pairs` says it; None for other surrogates.
+        kept_aside: R² on masks kept aside, as `explainer.pairs` reports it; None for other surrogates.
     """
 
     surrogate: str
@@ -138,10 +138,10 @@ def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], mos
 def _answers(explainer: Explainer, case: Input) -> UnitAnswers:
     """Return the answers to a text, or of a prompt the log-probability of its completion, with some of its units."""
     if case.completion is None:
-        answers_of_inputs, _ = answers_to_texts(explainer, case.text, {})
+        inputs = answers_to_texts(explainer, case.text, {})
     else:
-        answers_of_inputs, _ = answers_to_prompts(explainer, case.text, case.completion, {})
-    return answers_of_inputs[0]
+        inputs = answers_to_prompts(explainer, case.text, case.completion, {})
+    return inputs.answers[0]
 
 
 def _masks_not_asked(unit_answers: UnitAnswers) -> Booleans:
@@ -166,21 +166,21 @@ def table(measured: Sequence[OfInput]) -> str:
     Args:
         measured: The results of each input.
     """
-    shares: dict[tuple[str, int], list[float]] = {}
-    differences: dict[tuple[str, int], list[float]] = {}
-    kept_aside: dict[int, list[float]] = {}
+    shares: dict[tuple[str, int], list[float]] = {}  # R² by surrogate and budget, of each input
+    differences: dict[tuple[str, int], list[float]] = {}  # that of pairs less this, likewise
+    kept_aside: dict[int, list[float]] = {}  # R² that pairs themselves report, by budget
     for of_input in measured:
         of_pairs = {result.budget: result.r2 for result in of_input if result.surrogate == PAIRS}
         for result in of_input:
             shares.setdefault((result.surrogate, result.budget), []).append(result.r2)
-            less = of_pairs[result.budget] - result.r2
-            differences.setdefault((result.surrogate, result.budget), []).append(less)
+            difference = of_pairs[result.budget] - result.r2
+            differences.setdefault((result.surrogate, result.budget), []).append(difference)
             if result.kept_aside is not None:
                 kept_aside.setdefault(result.budget, []).append(result.kept_aside)
     rows = []
-    for (name, budget), of_surrogate in shares.items():
-        difference = "" if name == PAIRS else interval_text(mean_interval(differences[name, budget]))
-        rows.append([name, str(budget), interval_text(mean_interval(of_surrogate)), difference])
+    for (name, budget), r2_of_inputs in shares.items():
+        difference_text = "" if name == PAIRS else interval_text(mean_interval(differences[name, budget]))
+        rows.append([name, str(budget), interval_text(mean_interval(r2_of_inputs)), difference_text])
     rows += [[f"{PAIRS}, as results say", str(budget), f"{np.mean(r2):.3f}", ""] for budget, r2 in kept_aside.items()]
     header = ["surrogate", "passes", f"R² on other masks of {len(measured)} inputs ↑", "pairs less this"]
     return markdown_table(header, rows)

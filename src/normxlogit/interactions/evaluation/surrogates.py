@@ -68,7 +68,8 @@ def archipelago(unit_answers: UnitAnswers, budget: int) -> Predict:
     """
     units = len(unit_answers.contributions)
     largest_first = np.argsort(-np.abs(unit_answers.contributions), kind="stable")
-    # Passes that are left for pairs: each takes two, and there are count * (count - 1) / 2 pairs of `count` units.
+    # Of no unit, of each unit and of each pair an answer is asked in both contexts. What is left for pairs pays for
+    # count * (count - 1) / 2 pairs of `count` units, with two passes each.
     passes_for_pairs = max(0, budget - 2 - 2 * units)
     paired_count = max(count for count in range(units + 1) if count * (count - 1) <= passes_for_pairs)
     paired_units = sorted(largest_first[:paired_count].tolist())

@@ -19,8 +19,9 @@ from ...inputs.encoding import Encoding
 from ...inputs.texts import collected
 from ...model.model_errors import named_errors
 from ...model.task_model import TaskModel
-from ...parts.headpiece import Head, Parts
+from ...parts.headpiece import Head
 from ...parts.layer_outputs import LayerOutput
+from ...parts.model_parts import Parts
 from ...parts.signal_entry import embedding_of_signal
 from ...results.storage.schema import Fields, Indices, Strings
 from ...results.units.media import Medium

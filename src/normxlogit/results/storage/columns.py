@@ -153,7 +153,12 @@ def _arrow_type(type_: Any) -> Any:
 
 
 def result_row(result: Record, columns: Collection[str]) -> Fields:
-    """Return a result as a row with some columns, without `row` and `id`; its state has what is in none of them."""
+    """Return a result as a row with some columns, without `row` and `id`; its state has what is in none of them.
+
+    Args:
+        result: The result.
+        columns: The names of the columns, of those in `COLUMNS`; others are ignored.
+    """
     if result.error is not None:
         raise DataError("inputs that were not explained have no columns: save .json, or those whose error is None")
     a = result.scored

@@ -12,6 +12,9 @@ from uuid import uuid4
 
 from ...errors import DataError, reason_of
 
+# Controls, marks of writing direction, line separators and halves of surrogate pairs.
+HIDDEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
 
 @contextmanager
 def replacing(path: str | Path) -> Iterator[Path]:
@@ -70,7 +73,7 @@ def json_text(state: Any, *, ascii_only: bool = False) -> str:
         text = json.dumps(state, ensure_ascii=ascii_only, allow_nan=False, indent=1)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"cannot be written as JSON: {error}") from None
-    return _HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
+    return HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text) + "\n"
 
 
 def write_json(state: Any, path: str | Path) -> None:
@@ -93,6 +96,3 @@ def read_json(path: str | Path) -> Any:
     except (ValueError, RecursionError) as error:
         reason = "nested too deeply" if isinstance(error, RecursionError) else error
         raise DataError(f"{path}: not JSON: {reason}") from None
-
-
-_HIDDEN = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -209,6 +209,7 @@ SCALARS: dict[Any, tuple[str, Check]] = {
     int: ("a whole number", lambda value: _whole(value, 1 - WHOLE_NUMBER_LIMIT, WHOLE_NUMBER_LIMIT)),
     Index: ("a whole number from 0", lambda value: _whole(value, 0, MOST_INDEX)),
     float: ("a number", lambda value: _real(value, finite=True)),
+    # Most numbers of a file are floats, which need no further check.
     Number: ("a number", lambda value: value if type(value) is float else _real(value, finite=False)),
 }
 """The description of each scalar type, and a function that converts a value to it or returns None."""
@@ -289,7 +290,13 @@ def field_names(record: Any) -> Sequence[str]:
 
 
 def _record(record: Any, checks: dict[str, Check], state: Any) -> Any:
-    """Return a record of a state, each field of which has passed its check."""
+    """Return a record of a state, each field of which has passed its check.
+
+    Args:
+        record: The class, a dataclass or a named tuple.
+        checks: The check of each field, by its name.
+        state: A value for each field, by its name, as a file has it.
+    """
     if not isinstance(state, Mapping):
         raise _refusal("fields with values", state)
     values = {}

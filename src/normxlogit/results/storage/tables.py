@@ -1,4 +1,4 @@
-"""Results as pandas tables, CSV and SHAP explanations."""
+"""Results as tables: columns of units or of texts, as CSV and for pandas."""
 
 import csv
 from collections.abc import Sequence
@@ -67,7 +67,7 @@ def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
     units = a.units
     count = len(a.units)
     starts, ends = zip(*(units.spans or [(None, None)] * count), strict=True)
-    described: Row = {
+    described: dict[str, Any] = {
         "position": range(count),
         "unit": units.text,
         "kind": units.kind,
@@ -79,8 +79,9 @@ def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
         "special": units.special,
     }
     for medium in a.media:
-        places = dict(zip(medium.place_columns, medium.flat_places.T.tolist(), strict=True))
-        for name, values in {"medium": [medium.name] * len(medium.part_names), **places}.items():
+        columns = {"medium": [medium.name] * len(medium.part_names)}
+        columns |= zip(medium.place_columns, medium.flat_places.T.tolist(), strict=True)
+        for name, values in columns.items():
             column = described.setdefault(name, [None] * count)  # media of one kind share their columns
             column[medium.units] = values
     if a.verified is not None:

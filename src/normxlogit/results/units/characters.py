@@ -7,6 +7,21 @@ from typing import Literal
 LENGTH = 160
 """Most characters of a text in a table or heading."""
 
+# What replaces a control character, or a mark of writing direction: by the number of the character.
+_CONTROLS: dict[int, str] = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}
+_CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")
+_CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), "�")  # half a surrogate pair cannot be written at all
+_CONTROLS |= {0x85: "↵", 0x2028: "↵", 0x2029: "↵"}
+_CONTROLS |= dict.fromkeys([0x061C, 0x200E, 0x200F], "")
+# What stands for white space that is shown; for a space it is "␣".
+_SIGNS = {"\n": "↵", "\r": "↵", "\t": "⇥"}
+# Unicode's classes of letters, by which way these are written.
+_DIRECTIONS: dict[str, Literal["ltr", "rtl"]] = {"L": "ltr", "R": "rtl", "AL": "rtl"}
+# Unicode's categories of punctuation marks and symbols.
+_PUNCTUATION = frozenset({"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk"})
+# A terminal's sequence that sets a colour.
+_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")
+
 
 def safe(text: str) -> str:
     """Return the text with signs for control characters and for marks of writing direction; line ends and tabs stay."""
@@ -50,14 +65,3 @@ def direction(text: str) -> Literal["ltr", "rtl", "auto"]:
         if bidirectional_class in _DIRECTIONS:
             return _DIRECTIONS[bidirectional_class]
     return "auto"
-
-
-_CONTROLS: dict[int, str] = {c: chr(0x2400 + c) for c in range(32) if chr(c) not in "\n\t"} | {0x7F: "␡"}
-_CONTROLS |= dict.fromkeys([*range(0x80, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)], "�")
-_CONTROLS |= dict.fromkeys(range(0xD800, 0xE000), "�")  # half a surrogate pair cannot be written at all
-_CONTROLS |= {0x85: "↵", 0x2028: "↵", 0x2029: "↵"}
-_CONTROLS |= dict.fromkeys([0x061C, 0x200E, 0x200F], "")
-_SIGNS = {"\n": "↵", "\r": "↵", "\t": "⇥"}
-_DIRECTIONS: dict[str, Literal["ltr", "rtl"]] = {"L": "ltr", "R": "rtl", "AL": "rtl"}
-_PUNCTUATION = frozenset({"Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk"})
-_COLOR = re.compile(r"(\x1b\[[0-9;]*m)")

@@ -69,13 +69,11 @@ def _units_left(a: "Attribution", groups: Groups) -> Groups:
     """Return what no group holds, as further groups: the rest of the prompt, and the answer's own tokens."""
     grouped_units = {unit for group in groups for unit in group.tokens}
     tokens = tuple(unit for unit in range(a.answer_units.start) if unit not in grouped_units)
+    whole = "text" if a.has_text else "input"
     if a.completion is not None:
-        return [_rest_of("prompt", tokens), *_earlier_words(a)]
-    return [_rest_of("text" if a.has_text else "input", tokens)]
-
-
-def _rest_of(whole: str, tokens: Indices) -> NamedSpan:
-    return NamedSpan(f"the rest of the {whole}", 0, 0, tokens, kind="rest", sequence=None)
+        whole = "prompt"
+    rest = NamedSpan(f"the rest of the {whole}", 0, 0, tokens, kind="rest", sequence=None)
+    return [rest] if a.completion is None else [rest, *_earlier_words(a)]
 
 
 def _earlier_words(a: "Attribution") -> Groups:
@@ -156,7 +154,12 @@ def check_coarser(a: "Attribution", groups: Groups) -> None:
 
 
 def units_of(groups: Groups, texts: Sequence[str]) -> Units:
-    """Return named spans of texts, pictures and sounds as units."""
+    """Return named spans of texts, pictures and sounds as units.
+
+    Args:
+        groups: The spans, regions and media.
+        texts: The text, and the second text of a pair: what `NamedSpan.sequence` counts.
+    """
     return Units(
         kind=tuple(group.kind for group in groups),
         text=tuple(
@@ -214,7 +217,7 @@ def groups_of(a: "Attribution", by: SourceSpec) -> Groups:
     """
     groups: Groups = []
     has_text_to_group = a.units.spans is not None or a.has_text
-    if not a.media or (by and has_text_to_group):
+    if not a.media or (by and has_text_to_group):  # media alone are groups also where nothing is named
         groups = prompt_sources(sequenced(a), by)
         if a.text_pair is not None and isinstance(by, str):
             groups += [group._replace(sequence=1) for group in prompt_sources(sequenced(a, 1), by)]
@@ -222,11 +225,17 @@ def groups_of(a: "Attribution", by: SourceSpec) -> Groups:
 
 
 def _media_groups(a: "Attribution", by: SourceSpec) -> Groups:
-    """Return the pictures and sounds of a result as groups, or regions of them and what these leave."""
+    """Return the pictures and sounds of a result as groups, or regions of them and what these leave.
+
+    Args:
+        a: The result.
+        by: The coarser units, of which those are looked for that are regions.
+    """
     groups = []
     left = [np.ones(medium.shape) for medium in a.media]  # the share of each part that is in no region yet
     for place in media_places(a.media, by, has_text=bool(a.text)):
         medium = a.media[place.medium]
+        # A region comes before what regions leave of a medium, which of one without regions is all of it.
         shares = medium.share_inside(place.places[0]) if place.kind == "region" else left[place.medium]
         left[place.medium] = left[place.medium] - shares
         parts = np.flatnonzero(shares)

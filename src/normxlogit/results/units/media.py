@@ -248,9 +248,9 @@ def media_places(media: Sequence[Any], sources: Any, *, has_text: bool = True) -
                 raise InputError(f"the sources {region.name!r} and {second.name!r} overlap")
         places += of_medium
         if not of_medium:
-            places.append(MediaPlace(index, medium.name, "medium", []))
+            places.append(MediaPlace(index, medium.name, "medium", places=[]))
         elif rest := _outside([region.places[0] for region in of_medium], medium.extent):
-            places.append(MediaPlace(index, f"the rest of {medium.name}", "medium", rest))
+            places.append(MediaPlace(index, f"the rest of {medium.name}", "medium", places=rest))
     return places
 
 
@@ -273,7 +273,13 @@ def _kinds_present_first(media: Sequence[Any]) -> list[tuple[str, Any]]:
 
 
 def _placed_regions(media: Sequence[Any], named: Fields, has_text: bool) -> list[MediaPlace]:
-    """Return named regions with their media; one that could be of two kinds is of a medium that is there."""
+    """Return named regions with their media; one that could be of two kinds is of a medium that is there.
+
+    Args:
+        media: The pictures and sounds of the input.
+        named: What a caller wrote for each region, by its name.
+        has_text: Whether the input has a text, too.
+    """
     regions = []
     unplaced = {**named}
     for kind, class_of_kind in _kinds_present_first(media):
@@ -281,7 +287,7 @@ def _placed_regions(media: Sequence[Any], named: Fields, has_text: bool) -> list
         of_kind = {name: item for name, item in unplaced.items() if class_of_kind.is_region(item, has_text=has_text)}
         placed = class_of_kind.regions([media[index] for index in indices], of_kind)
         for name, (number, place) in placed.items():
-            regions.append(MediaPlace(indices[number], name, "region", [place]))
+            regions.append(MediaPlace(indices[number], name, "region", places=[place]))
             del unplaced[name]
     return regions
 

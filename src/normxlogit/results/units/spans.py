@@ -65,9 +65,16 @@ Groups = list[NamedSpan]
 
 @dataclass(frozen=True)
 class Sequenced:
-    """A prompt with its completion, as characters and as tokens; other fields as in `Units` and `Attribution`.
+    """A prompt with its completion, as characters and as T tokens.
 
     Attributes:
+        text: Both, one after the other.
+        offsets: The characters of each token, (start, end); (0, 0) of one that is of another text.
+        special: Which tokens are in no span: special tokens, and those of another text.
+        prompt_tokens: How many tokens stand before the first one of the completion.
+        prompt_characters: How many characters stand before the completion.
+        messages: The messages of the prompt; None if it is one text.
+        words: The characters of the word of each token, where the caller has split the text.
         reasoning: Spans of the completion's reasoning, in its characters, each with its span with the marks around it.
     """
 
@@ -89,8 +96,8 @@ class Sequenced:
             of_answer: Whether tokens of the answer are looked for, or those of the prompt.
         """
         first_token, end_token = (self.prompt_tokens, len(self.offsets)) if of_answer else (0, self.prompt_tokens)
-        begins = self._begins[first_token:end_token]
-        is_inside = (start <= begins) & (begins < end)
+        characters = self._first_characters[first_token:end_token]
+        is_inside = (start <= characters) & (characters < end)
         return tuple((first_token + np.flatnonzero(is_inside)).tolist())
 
     def divided(self, divide: Callable[[str], list[Span]], start: int, end: int) -> list[Span]:
@@ -114,14 +121,18 @@ class Sequenced:
     def _special_spans(self) -> list[Span]:
         """The spans of special tokens that are written in the text, such as "</s>"; not those of unknown words."""
         pairs = zip(self.offsets, self.special, strict=False)  # pictures have no offsets
-        spans = [span for span, is_special in pairs if is_special and span[1] - span[0] > 2]
-        # An unknown word, whose token is special too, begins or ends with a letter; "</s>" does not.
-        return [
-            (start, end) for start, end in spans if not (self.text[start].isalnum() or self.text[end - 1].isalnum())
-        ]
+        return [span for span, is_special in pairs if is_special and self._is_mark(*span)]
+
+    def _is_mark(self, start: int, end: int) -> bool:
+        """Return whether a special token is written there, such as "</s>", and not an unknown word.
+
+        An unknown word, whose token is special too, begins or ends with a letter, or is a short sign such as an emoji.
+        """
+        is_short = end - start <= 2
+        return not (is_short or self.text[start].isalnum() or self.text[end - 1].isalnum())
 
     @cached_property
-    def _begins(self) -> NDArray[np.int64]:
+    def _first_characters(self) -> NDArray[np.int64]:
         """The first character of each token that is not white space, shape (T,); -1 for special tokens."""
         pairs = zip(self.offsets, self.special, strict=False)
         return np.array([-1 if is_special else trimmed(self.text, *span)[0] for span, is_special in pairs], int)
@@ -168,7 +179,13 @@ def _sources_of_kind(sequence: Sequenced, kind: SourceKind) -> Groups:
 
 
 def _named_source(sequence: Sequenced, name: str, span: Indices) -> NamedSpan:
-    """Return a source that the caller named by its characters, with its tokens."""
+    """Return a source that the caller named by its characters, with its tokens.
+
+    Args:
+        sequence: The prompt with its completion.
+        name: What the caller calls it.
+        span: What the caller gave: its first character, and one past its last.
+    """
     if not isinstance(span, Sequence) or not _is_pair(span):
         raise InputError(f"source {name!r}: a span is (start, end), counted in characters, not {span!r}")
     start, end = span
@@ -208,7 +225,7 @@ def answer_parts(sequence: Sequenced, parts: PartSpec) -> Groups:
         return [_part_of_token(sequence, token) for token in named_tokens]
     if parts in ("word", "sentence", "paragraph"):
         part_spans = _answer_parts_of_kind(sequence, parts)
-    else:
+    else:  # one span, which is not divided, as a message is not
         part_spans = _spans_of_kind(sequence, "message", *_span_in_answer(sequence, parts))
     if not part_spans:
         raise InputError("no token of the answer begins there")
@@ -226,6 +243,10 @@ def _named_parts(sequence: Sequenced, parts: Mapping[str, Span]) -> Groups:
 
     A token with the quotation mark before a word belongs to the word, and a special token that is written, such as
     "[TOOL_CALLS]", to the part that names it.
+
+    Args:
+        sequence: The prompt with its completion.
+        parts: The characters of each part in the completion, by its name.
     """
     tokens = range(sequence.prompt_tokens, len(sequence.offsets))
     named_parts = []
@@ -240,7 +261,12 @@ def _named_parts(sequence: Sequenced, parts: Mapping[str, Span]) -> Groups:
 
 
 def _named_tokens(sequence: Sequenced, parts: PartSpec) -> list[int]:
-    """Return the generated tokens that are named one by one; none if the parts are named in another way."""
+    """Return the generated tokens that are named one by one; none if the parts are named in another way.
+
+    Args:
+        sequence: The prompt with its completion.
+        parts: How the caller divides the answer.
+    """
     first = sequence.prompt_tokens
     count = len(sequence.offsets) - first
     if parts == "token":
@@ -255,7 +281,12 @@ def _named_tokens(sequence: Sequenced, parts: PartSpec) -> list[int]:
 
 
 def _span_in_answer(sequence: Sequenced, span: Any) -> Span:
-    """Return a span of characters of the completion as one of the whole text."""
+    """Return a span of characters of the completion as one of the whole text.
+
+    Args:
+        sequence: The prompt with its completion.
+        span: What the caller gave: the first character in the completion, and one past the last.
+    """
     if not isinstance(span, tuple) or not _is_pair(span):
         raise InputError(
             "parts of an answer are 'token', 'word', 'sentence', 'paragraph' or 'all', the index of a token, a list of "
@@ -302,7 +333,14 @@ def _thoughts(sequence: Sequenced, kind: SourceKind, thought: Span, marked_thoug
 
 
 def _spans_of_kind(sequence: Sequenced, kind: SourceKind, start: int, end: int) -> Groups:
-    """Return the spans of a kind between two characters that have tokens, named by their texts."""
+    """Return the spans of a kind between two characters that have tokens, named by their texts.
+
+    Args:
+        sequence: The prompt with its completion.
+        kind: What the text between the characters is divided into; as a "message" it is one span.
+        start: The first character, in the whole text.
+        end: One past the last.
+    """
     of_answer = start >= sequence.prompt_characters
     if kind == "message":
         spans = [(start, end)]

@@ -32,7 +32,8 @@ def passed_through(
     Args:
         a: The result.
         spans: Which parts are passed on, as in `Attribution.through`.
-        weighted: (K, ..., U), other scores of the parts, by which r is taken; the result's own by default.
+        weighted: (K, ..., U), the scores A and B by which r is taken, where these are others than those that are
+            passed on, such as scores that are scaled by what was measured; by default the result's own.
 
     Raises:
         DataError: If the parts of the answer are not both targets and units.
@@ -42,18 +43,18 @@ def passed_through(
     units, parts = np.array(sorted(part_of_unit.items())).T  # (n,) each: units of the answer, and the part of each
     direct = a.scores.astype(np.float64)  # A and B, (K, ..., U)
     basis = direct if weighted is None else weighted.astype(np.float64)  # the same, for r, (K, ..., U)
-    passed, passed_basis = direct.copy(), basis.copy()  # T, (K, ..., U)
-    passed[..., units] = passed_basis[..., units] = 0
+    passed, passed_basis = direct.copy(), basis.copy()  # T, of the scores and for r, (K, ..., U)
+    passed[..., units] = passed_basis[..., units] = 0  # A alone; B is added below, passed on
     support = np.zeros_like(direct)  # r, (K, ..., U)
     starts = np.arange(len(a)) if a.generated else np.array(a.target_spans)[:, 0]  # (K,)
     for part in np.argsort(starts, kind="stable"):  # as they stand in the text
         is_earlier = starts[parts] < starts[part]  # (n,)
-        earlier_units, own_units = units[is_earlier], units[parts == part]
-        support_of_earlier = support[parts[is_earlier]]  # (earlier, ..., U)
+        earlier_units, own_units = units[is_earlier], units[parts == part]  # those of earlier parts, and of this one
+        support_of_earlier = support[parts[is_earlier]]  # r of the part of each earlier unit, (earlier, ..., U)
         for scores, total in ((direct, passed), (basis, passed_basis)):
-            of_earlier = scores[part][..., earlier_units]  # (..., earlier)
+            of_earlier = scores[part][..., earlier_units]  # B, (..., earlier)
             total[part] += np.einsum("...n,n...u->...u", of_earlier, support_of_earlier)  # (..., U)
-        if own_units.size:  # later parts rest on it
+        if own_units.size:  # the part is a unit, on which later parts rest
             support[part] = _shares_of_support(passed_basis[part], own_units[0])
             # What a part takes from its own earlier words rests on what the part rests on.
             passed[part] += direct[part][..., own_units].sum(-1, keepdims=True) * support[part]
@@ -62,7 +63,12 @@ def passed_through(
 
 
 def _shares_of_support(scores: Float64Array, own_unit: int) -> Float64Array:
-    """Return positive scores, (..., U), divided by their sum; a part that rests on nothing rests on its own unit."""
+    """Return positive scores, (..., U), divided by their sum; a part that rests on nothing rests on its own unit.
+
+    Args:
+        scores: The scores of all units for a part of the answer, (..., U).
+        own_unit: The index of a unit that is the part itself.
+    """
     positive = np.maximum(scores, 0)
     rests_on_nothing = positive.sum(-1) == 0  # (...)
     positive[..., own_unit] += rests_on_nothing
@@ -70,7 +76,12 @@ def _shares_of_support(scores: Float64Array, own_unit: int) -> Float64Array:
 
 
 def _parts_passed_on(a: "Attribution", spans: str | Sequence[Span] | None) -> PartOfUnit:
-    """Return the target of each unit whose scores are passed on."""
+    """Return the target of each unit whose scores are passed on.
+
+    Args:
+        a: The result.
+        spans: Which parts are passed on, as in `Attribution.through`.
+    """
     part_of_unit = _parts_that_are_units(a)
     if spans is None:
         return part_of_unit

@@ -104,6 +104,7 @@ class Units:
 def kinds_of_media() -> dict[UnitKind, Any]:
     """Return the kinds of the units of media, each with the class of the medium."""
     media = registered("media").values()
+    # The module is what an error names where two have one kind.
     entries = [(medium.unit_kind, medium, medium.__module__) for medium in media]
     return named_once("kinds of units", entries, KINDS)
 
@@ -200,11 +201,16 @@ def _append_word(words: list[WordTokens], word: WordTokens) -> None:
     words.append(word)
 
 
-def _split_words(tokens: list[tuple[int, int, int]], split: Sequence[Span]) -> list[WordTokens]:
-    """Return the words into which a caller has split a text, with the tokens of each."""
+def _split_words(tokens: list[tuple[int, int, int]], word_of_token: Sequence[Span]) -> list[WordTokens]:
+    """Return the words into which a caller has split a text, with the tokens of each.
+
+    Args:
+        tokens: As in `word_groups`.
+        word_of_token: The characters of the word of each token.
+    """
     words: dict[Span, WordTokens] = {}
     for token, _, _ in tokens:
-        span = split[token]
+        span = word_of_token[token]
         words.setdefault(span, WordTokens(*span, tokens=[])).tokens.append(token)
     return list(words.values())
 
