@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -123,17 +123,12 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     places_read = sorted({*places, *places_with_sinks, *last_place}, reverse=True)
     sums = answer.sum(0)  # (K,): what one text contributes depends on no other text
     values, gradients = _contributions_at(sums, run, places_read, retain=retain)
-    tokens = _without_sinks(answer, run, values)
+    result = _without_sinks(answer, run, values, places)
     if run.proof is not None:
         entries = lowest_of_sides(run.readouts)
         inputs = [vector for place in entries for vector in run.readouts[place].vectors]
         run.proof.check(run.answer, inputs, gradients)
-    return Contributions(
-        answer.detach(),
-        {place: tokens.values[place].transpose(0, 1) for place in places},
-        {place: tokens.sink[place] for place in places},
-        tokens.is_sink,
-    )
+    return result
 
 
 def _contributions_at(
@@ -171,32 +166,22 @@ def _contributions_at(
     return {place: torch.cat(values) for place, values in zip(places, values_of_places, strict=True)}, gradients
 
 
-class _TokenValues(NamedTuple):
-    """The contributions of tokens, apart from those of attention sinks."""
-
-    values: ByPlace  # by place, without those of sinks, (K, B, T)
-    sink: ByPlace  # by place, what sinks contribute there and at later places, (B, K)
-    is_sink: Tensor | None  # whether a token is a sink at any place, (B, S + T), the source's first; None if none is
-
-
-def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace) -> _TokenValues:
+def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace, places: Sequence[Place]) -> Contributions:
     """Take what attention sinks contribute out of the contributions of tokens.
 
     Args:
         answer: The quantities, (B, K).
         run: The pass, whose proof counts what its sinks contribute as held.
         values: The contributions by place, the last place first, (K, B, T) each.
+        places: The places whose contributions are returned.
     """
-    total = torch.zeros_like(answer, requires_grad=False)  # of the sinks so far, (B, K)
-    if all(run.readouts[place].is_sink is None for place in values):
-        return _TokenValues(dict(values), dict.fromkeys(values, total), None)
+    has_sinks = any(run.readouts[place].is_sink is not None for place in values)
+    exempt = only_token(values[max(values)]) if has_sinks else None
     entries = lowest_of_sides(run.readouts)
-    exempt = only_token(values[max(values)])
-    sinks_of_side = {
-        side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())
-    }  # (B, S), (B, T)
     of_tokens = dict(values)
     sink = ByPlace()
+    total = torch.zeros_like(answer, requires_grad=False)  # of the sinks so far, (B, K)
+    sinks_of_side = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S or T)
     for place, contributed in values.items():
         held_sinks = run.readouts[place].held_sinks(place.side, exempt)
         if held_sinks is not None:
@@ -209,7 +194,12 @@ def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace) -> _TokenVa
                 run.proof.hold(of_sinks[-1])
         sink[place] = total
     is_sink = torch.cat([*sinks_of_side.values()], -1)  # (B, S + T)
-    return _TokenValues(of_tokens, sink, is_sink if is_sink.any() else None)
+    return Contributions(
+        answer=answer.detach(),
+        values={place: of_tokens[place].transpose(0, 1) for place in places},
+        sink={place: sink[place] for place in places},
+        is_sink=is_sink if has_sinks and is_sink.any() else None,
+    )
 
 
 def _gradients(

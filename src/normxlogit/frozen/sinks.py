@@ -25,12 +25,13 @@ def detached_sinks(readouts: Readouts) -> Iterator[None]:
     last_place = max(readouts)
     exempt = None
 
-    def detach(place: Place, readout: Readout, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
+    def detach(place: Place, gradients: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...]:
         """Set the gradients of sinks to zero before the node of a readout passes them on.
 
         A hook that autograd calls with the gradients of the node's outputs, one of which is the readout's state.
         """
         nonlocal exempt
+        readout = readouts[place]
         state_output = readout.edges[0].output_nr
         gradient = gradients[state_output]
         if gradient is None:
@@ -50,8 +51,7 @@ def detached_sinks(readouts: Readouts) -> Iterator[None]:
     places_with_sinks = [place for place, readout in readouts.items() if readout.is_sink is not None]
     hooked_places = {last_place, *places_with_sinks} if places_with_sinks else set[Place]()
     handles = [  # a hook runs after the gradient of the state was taken
-        readouts[place].edges[0].node.register_prehook(partial(detach, place, readouts[place]))
-        for place in hooked_places
+        readouts[place].edges[0].node.register_prehook(partial(detach, place)) for place in hooked_places
     ]
     try:
         yield

@@ -36,7 +36,14 @@ class Setting:
 
 @cache
 def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
-    """Return the settings that a constructor declares, in its order."""
+    """Return the settings that a constructor declares, by name, in its order.
+
+    Args:
+        constructor: A method's class, or its `__init__`.
+
+    Raises:
+        TypeError: If a setting has no type or no default.
+    """
     hints = get_type_hints(constructor.__init__ if isinstance(constructor, type) else constructor)  # type: ignore[misc]
     settings = {}
     for name, parameter in inspect.signature(constructor).parameters.items():
