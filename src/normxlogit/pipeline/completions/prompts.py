@@ -12,6 +12,7 @@ from ...inputs.texts import arrow_value, is_column, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...results.units.spans import SourceSpec
 from ...tasks.base import GenerateSettings, generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
@@ -99,7 +100,7 @@ def _explain_completed(
         completed: The prompts with their completions.
         options: The options of each.
     """
-    requests = [
+    requests: list[tuple[Completed, Options, SourceSpec | None]] = [
         (prompt, own_options, prompt.division(own_options.sources))
         for prompt, own_options in zip(completed, options, strict=True)
     ]
