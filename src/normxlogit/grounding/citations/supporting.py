@@ -182,8 +182,8 @@ def _sources_to_check(cited: Citations, index: int, measured: Indices, texts: Se
     """Return the sources that a checker compares a sentence with: those it rests on, the nearest one, the next ones."""
     nearest = cited.facts[index].nearest
     ranked = [source.source for source in cited.top(len(texts), sentence=index)]
-    sources = dict.fromkeys([*measured, *([] if nearest is None else [nearest]), *ranked])
-    return [source for source in sources if texts[source]][:COMPARED]
+    sources: list[int] = [*measured, *([] if nearest is None else [nearest]), *ranked]
+    return [source for source in dict.fromkeys(sources) if texts[source]][:COMPARED]
 
 
 def _share_of_sources(answer: Attribution, index: int) -> float:

@@ -12,7 +12,6 @@ from ...inputs.texts import arrow_value, is_column, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
-from ...results.units.spans import SourceSpec
 from ...tasks.base import GenerateSettings, generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
@@ -100,10 +99,8 @@ def _explain_completed(
         completed: The prompts with their completions.
         options: The options of each.
     """
-    requests: list[tuple[Completed, Options, SourceSpec | None]] = [
-        (prompt, own_options, prompt.division(own_options.sources))
-        for prompt, own_options in zip(completed, options, strict=True)
-    ]
+    divisions = [prompt.division(own_options.sources) for prompt, own_options in zip(completed, options, strict=True)]
+    requests = list(zip(completed, options, divisions, strict=True))
     if completed and completed[0].other is not None:
         return [explain_answer(model, prompt, own_options, division) for prompt, own_options, division in requests]
     if all(own_options.parts is None and own_options.sources is None for own_options in options):
