@@ -194,8 +194,8 @@ def _cited(trace: Trace) -> Rows:
     yield from trace.rankings("sums", sums)
     first_source = {*trace.source_tokens[trace.first_source(evidence)]}
     calls = [trace.injected, trace.answered(trace.injection.harmless)]
-    removed = [set[int](), trace.instruction_tokens, first_source]
-    yield "calls", {"nats": [call_nats(trace.explainer.model, calls, out) for out in removed]}
+    removals = [set[int](), trace.instruction_tokens, first_source]
+    yield "calls", {"nats": [call_nats(trace.explainer.model, calls, removed) for removed in removals]}
 
 
 def call_nats(model: Any, calls: Sequence[Answered], removed: set[int]) -> list[float]:
@@ -211,15 +211,22 @@ def call_nats(model: Any, calls: Sequence[Answered], removed: set[int]) -> list[
         raise DataError("the calls do not follow the same tokens")
     ids = [token_id for place, token_id in enumerate(prompts[0]) if place not in removed]
     with torch.inference_mode():
-        read = model(torch.tensor([ids], device=model.device), use_cache=True, logits_to_keep=1)
-        return [_continued(model, read, call.completed.generated_ids) for call in calls]
+        prompt_output = model(torch.tensor([ids], device=model.device), use_cache=True, logits_to_keep=1)
+        return [_continued(model, prompt_output, call.completed.generated_ids) for call in calls]
 
 
-def _continued(model: Any, read: Any, ids: Sequence[int]) -> float:
-    """Return the log-probability of tokens after a prompt that a model has read."""
+def _continued(model: Any, prompt_output: Any, ids: Sequence[int]) -> float:
+    """Return the log-probability of tokens after a prompt.
+
+    Args:
+        model: A causal language model.
+        prompt_output: What it returned for the prompt, with its cache, which is copied: each answer follows the prompt.
+        ids: The tokens.
+    """
     tokens = torch.tensor([ids], device=model.device)  # (1, G)
-    later = model(tokens[:, :-1], past_key_values=copy.deepcopy(read.past_key_values), use_cache=True).logits
-    logits = torch.cat([read.logits[:, -1:], later], 1).float()  # (1, G, V)
+    cache = copy.deepcopy(prompt_output.past_key_values)
+    later = model(tokens[:, :-1], past_key_values=cache, use_cache=True).logits  # (1, G - 1, V)
+    logits = torch.cat([prompt_output.logits[:, -1:], later], 1).float()  # (1, G, V)
     return float(logits.log_softmax(-1).gather(2, tokens[..., None]).sum())
 
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -50,7 +50,13 @@ class AT2(Method):
 
     @torch.no_grad()
     def score_each(self, request: Request, places: Tensor, weights: Tensor | None = None) -> Scores:
-        """Score the tokens of one text for the tokens of its answer, from one pass."""
+        """Score the tokens of one text for the G tokens of its answer, or for N sums of these, from one pass.
+
+        Args:
+            request: The pass over the text, B = 1.
+            places: The position at which each token of the answer is predicted, (1, G).
+            weights: The weights of the sums, (N, G); None for each token by itself.
+        """
         module: Any = request.model.module
         states = module(**request.forward.batch.inputs, output_hidden_states=True).hidden_states  # (1, T, H) each
         start, end = int(places[0, 0]) + 1, int(places[0, -1]) + 2
@@ -71,20 +77,21 @@ def train(explainer: Explainer, questions: Sequence[Question], folder: Path, max
     Returns:
         The file of the estimator for each of `UNITS`.
     """
-    features, _, trainer_module, tasks = _package()
+    package = _package()
     module: Any = explainer.task_model.module
-    shape = module.config.num_hidden_layers, module.config.num_attention_heads
-    prompts = [_prompt(tasks, explainer, question, max_new_tokens) for question in questions]
+    layers, heads = module.config.num_hidden_layers, module.config.num_attention_heads
+    prompts = [_prompt(package.tasks, explainer, question, max_new_tokens) for question in questions]
     files = []
     for unit in UNITS:
         path = folder / f"by-{unit or 'answer'}"
-        trainer = trainer_module.LinearScoreEstimatorTrainer(
+        # The package reads data sets of rows, and makes a prompt of each; here the rows are numbers of prompts.
+        trainer = package.trainer.LinearScoreEstimatorTrainer(
             path,
             list(range(len(prompts))),
             module,
             explainer.task_model.tokenizer,
             lambda index, *_: prompts[index],
-            features.AttentionFeatureExtractor(*shape, model_type=MODEL_TYPE),
+            package.features.AttentionFeatureExtractor(layers, heads, model_type=MODEL_TYPE),
             split_target_by=unit,
             num_masks=MASKS,
         )
@@ -114,14 +121,17 @@ def compare(
         methods: The methods.
         estimators: Trained estimators.
         folder: Where what was measured is kept.
+
+    Returns:
+        A result for each method, and how many prompts they were measured on.
     """
-    _registered()
-    named = [*methods, *(AT2(estimator=str(path)) for path in estimators)]
-    results, prompts = evaluate_sources(explainer, questions, named, ablations=2, folder=folder)
-    return [_less_backward(result) for result in results], prompts
+    _register()
+    all_methods = [*methods, *(AT2(estimator=str(path)) for path in estimators)]
+    results, prompt_count = evaluate_sources(explainer, questions, all_methods, ablations=2, folder=folder)
+    return [_less_backward(result) for result in results], prompt_count
 
 
-def _registered() -> None:
+def _register() -> None:
     """Register the method here, not at import, so that importing this module does not add a method."""
     if AT2.__dict__.get("info") is None:
         register(
@@ -140,31 +150,44 @@ def _less_backward(result: RankingResult) -> RankingResult:
     return result
 
 
-def _package() -> tuple[Any, Any, Any, Any]:
-    modules = ("attribution.features", "attribution.score_estimators", "attribution.trainer", "tasks.base")
+class _Package(NamedTuple):
+    """Modules of the package."""
+
+    features: Any
+    estimators: Any
+    trainer: Any
+    tasks: Any
+
+
+def _package() -> _Package:
+    """Import the package."""
     try:
-        features, estimators, trainer, tasks = (importlib.import_module(f"at2.{name}") for name in modules)
+        return _Package(
+            features=importlib.import_module("at2.attribution.features"),
+            estimators=importlib.import_module("at2.attribution.score_estimators"),
+            trainer=importlib.import_module("at2.attribution.trainer"),
+            tasks=importlib.import_module("at2.tasks.base"),
+        )
     except ImportError as error:
         raise DataError(f"the package at2 cannot be imported ({error.name}): pip install at2") from None
-    return features, estimators, trainer, tasks
 
 
 def _estimator(path: str, module: Any) -> Any:
-    _, estimators, _, _ = _package()
-    return estimators.LinearScoreEstimator.load(Path(path)).to(module.dtype)
+    """Read a trained estimator from a file, in the precision of a model."""
+    return _package().estimators.LinearScoreEstimator.load(Path(path)).to(module.dtype)
 
 
 def _prompt(tasks: Any, explainer: Explainer, question: Question, max_new_tokens: int) -> Any:
     """Return a question with its answer as a task of the package, on the token ids that this package reads."""
-    asked = question.question, question.documents
-    completed = read_answered(explainer.task_model, *asked, max_new_tokens=max_new_tokens).completed
+    answered = read_answered(explainer.task_model, question.question, question.documents, max_new_tokens=max_new_tokens)
+    completed = answered.completed
     ids, start = list(completed.encoding.ids), completed.prompt_tokens
     sources = prompt_sources(completed.sequenced(), completed.named_sources)
 
     class Prompt(tasks.AttributionTask):  # type: ignore[misc]
         """The prompt: its ablations are kept, for every unit is trained on the same."""
 
-        input_text = ""
+        input_text = ""  # the package would tokenise it: `get_tokens` returns the ids
         generation_token_start, generation_token_end = start, len(ids)
         target_token_range = start, len(ids)
         measured: Any = None

@@ -31,6 +31,7 @@ __all__ = ["NAME", "compare", "table"]
 NAME = "attnlrp"
 PACKAGES = ("lxt==2.1", "transformers==4.52.4", "tokenizers==0.21.4", "huggingface-hub==0.36.0")
 AGREE = 1e-3
+"""The largest difference of the logits with the package's rules and without them."""
 CHECKOUT = Path(__file__).resolve().parents[1]
 
 
@@ -88,10 +89,18 @@ def table(results: Sequence[Faithfulness]) -> str:
 
 
 def _computed(place: Path, folder: str, texts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what `attnlrp_peer` writes, run in an environment that is made in a folder.
+
+    Args:
+        place: The folder.
+        folder: Where the model's files are.
+        texts: The inputs and the explained label of each text.
+    """
     venv.create(place / "env", with_pip=True)
     python = str(place / "env/bin/python")
     site = Path(sysconfig.get_path("purelib", vars={"base": str(place / "env"), "platbase": str(place / "env")}))
-    (site / "outside.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")  # torch
+    # torch, which is large, is not installed again: a .pth file adds this environment's packages behind the new ones.
+    (site / "outside.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
     _run([python, "-m", "pip", "install", "-q", "--no-deps", *PACKAGES])
     (place / "inputs.json").write_text(json.dumps(texts), encoding="utf-8")
     module = f"{__package__}.attnlrp_peer"
@@ -101,8 +110,13 @@ def _computed(place: Path, folder: str, texts: list[dict[str, Any]]) -> dict[str
 
 
 def _run(command: list[str]) -> None:
+    """Run a command.
+
+    Raises:
+        DataError: If it fails; it says the last line of its errors.
+    """
     environment = os.environ | {"PYTHONPATH": str(CHECKOUT), "OMP_NUM_THREADS": str(torch.get_num_threads())}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603  # ours
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()] or [f"exit code {done.returncode}"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)  # noqa: S603  # ours
+    if ended.returncode:
+        lines = [line for line in ended.stderr.splitlines() if line.strip()] or [f"exit code {ended.returncode}"]
         raise DataError(f"lxt: {lines[-1].strip()}")

@@ -53,7 +53,8 @@ def trained_reader(folder: Path | None = None, seed: int = 0, on_progress: OnPro
 def train(seed: int = 0, on_progress: OnProgress | None = None) -> Explainer:
     """Train a reader on chains that are drawn with a seed."""
     torch.manual_seed(seed)
-    rng, tokenizer = random.Random(f"training {seed}"), make_tokenizer()  # noqa: S311
+    rng = random.Random(f"training {seed}")  # noqa: S311
+    tokenizer = make_tokenizer()
     shape: dict[str, Any] = {
         "vocab_size": len(tokenizer),
         "hidden_size": WIDTH,
@@ -73,8 +74,10 @@ def train(seed: int = 0, on_progress: OnProgress | None = None) -> Explainer:
     _begin_as_induction(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=RATE, betas=(0.9, 0.98), weight_decay=0.01)
     for step, _ in with_progress("training", range(STEPS), on_progress):
+        # The rate rises over 50 batches, and falls over the last two fifths of them.
         optimizer.param_groups[0]["lr"] = RATE * min((step + 1) / 50, 1, 0.05 + (STEPS - step) / (0.4 * STEPS))
-        ids, labels = _batch(tokenizer, 1 + min(MOST_STEPS - 1, 10 * step // STEPS), rng)
+        longest_chain = 1 + min(MOST_STEPS - 1, 10 * step // STEPS)  # longer ones come later
+        ids, labels = _batch(tokenizer, longest_chain, rng)
         logits = model(ids).logits[:, :-1]  # (B, T - 1, V)
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), labels[:, 1:].flatten(), ignore_index=IGNORED)
         optimizer.zero_grad()
@@ -87,26 +90,31 @@ def train(seed: int = 0, on_progress: OnProgress | None = None) -> Explainer:
 def make_tokenizer() -> PreTrainedTokenizerFast:
     """Make the tokenizer of all words that chains are written in."""
     split = "|".join(f" ?{re.escape(phrase)}" for phrase in PHRASES) + r"| ?\w+|[^\w ]|\s"
-    before, rng = pre_tokenizers.Split(Regex(split), "isolated"), random.Random(0)  # noqa: S311
+    word_splitter = pre_tokenizers.Split(Regex(split), "isolated")
+    rng = random.Random(0)  # noqa: S311
     chains = [write_chain(rng, count % 2 == 0, MOST_STEPS) for count in range(4000)]
     texts = [f"{as_prompt(chain)} {chain.answer}" for chain in chains]
-    words = sorted({word for text in texts for word, _ in before.pre_tokenize_str(text)})
-    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate(["<unk>", "</s>", *words])}, "<unk>"))
-    backend.pre_tokenizer, backend.decoder = before, decoders.Fuse()
+    words = sorted({word for text in texts for word, _ in word_splitter.pre_tokenize_str(text)})
+    vocabulary = {word: token_id for token_id, word in enumerate(["<unk>", "</s>", *words])}
+    backend = Tokenizer(models.WordLevel(vocabulary, "<unk>"))
+    backend.pre_tokenizer = word_splitter
+    backend.decoder = decoders.Fuse()
     special = {"unk_token": "<unk>", "eos_token": "</s>"}
     return PreTrainedTokenizerFast(tokenizer_object=backend, model_max_length=512, **special)
 
 
 def _batch(tokenizer: PreTrainedTokenizerFast, longest: int, rng: random.Random) -> tuple[Tensor, Tensor]:
     """Return token ids and labels of chains of up to so many steps, (B, T) each; the answer alone is learnt."""
-    rows = []
-    for _ in range(TOKENS // (25 * longest + 25)):
+    ids_of_chains, labels_of_chains = [], []
+    for _ in range(TOKENS // (25 * longest + 25)):  # a step takes about 25 tokens
         chain = write_chain(rng, rng.random() < 0.5, rng.randint(1, longest))
         prompt, answer = _ids(tokenizer, chain)
-        rows.append(([*prompt, *answer], [*[IGNORED] * len(prompt), *answer]))
-    length = max(len(ids) for ids, _ in rows)
-    ids = torch.tensor([row + [tokenizer.eos_token_id] * (length - len(row)) for row, _ in rows])  # (B, T)
-    return ids, torch.tensor([row + [IGNORED] * (length - len(row)) for _, row in rows])  # (B, T)
+        ids_of_chains.append([*prompt, *answer])
+        labels_of_chains.append([*[IGNORED] * len(prompt), *answer])
+    length = max(map(len, ids_of_chains))
+    ids = [row + [tokenizer.eos_token_id] * (length - len(row)) for row in ids_of_chains]
+    labels = [row + [IGNORED] * (length - len(row)) for row in labels_of_chains]
+    return torch.tensor(ids), torch.tensor(labels)  # (B, T) each
 
 
 def _ids(tokenizer: PreTrainedTokenizerFast, chain: Chain) -> tuple[list[int], list[int]]:
@@ -121,9 +129,11 @@ def _begin_as_induction(model: LlamaForCausalLM) -> None:
     A half of the states holds tokens. The heads of the first layer write what stands `OFFSETS` places back into the
     other half; those of the second layer find where the same stands two places back, and copy the token there.
     """
-    width, size, half = WIDTH // 2, WIDTH // HEADS, WIDTH // HEADS // 2
-    frequencies = THETA ** -(torch.arange(half) / half)  # (D / 2,)
-    slow = [i for i in range(size) if i % half >= FAST]
+    width = WIDTH // 2  # of the half that holds tokens, H / 2
+    size = WIDTH // HEADS  # of a head, D
+    half = size // 2
+    frequencies = THETA ** -(torch.arange(half) / half)  # (D / 2,), of the rotary positions
+    slow = [coordinate for coordinate in range(size) if coordinate % half >= FAST]
     first, second = (layer.self_attn for layer in model.model.layers[:2])
     code = torch.linalg.qr(torch.randn(width, size)).Q.T  # (D, H / 2)
     with torch.no_grad():
@@ -137,11 +147,12 @@ def _begin_as_induction(model: LlamaForCausalLM) -> None:
             first.k_proj.bias[part] = SHARPNESS * torch.cat([torch.ones(half), torch.zeros(half)])  # (D,)
             first.q_proj.bias[part] = SHARPNESS * torch.cat([angles.cos(), angles.sin()])  # (D,)
             first.v_proj.weight[part, :width] += code
+            # The first head writes what keys are compared by, the others what queries are.
             written = width + (size if head else 0)
             first.o_proj.weight[written : written + size, part] += WRITTEN * torch.eye(size)  # (D, D)
-            for i in slow:
-                second.k_proj.weight[head * size + i, width + i] += COMPARED
-                second.q_proj.weight[head * size + i, width + size + i] += COMPARED
+            for coordinate in slow:
+                second.k_proj.weight[head * size + coordinate, width + coordinate] += COMPARED
+                second.q_proj.weight[head * size + coordinate, width + size + coordinate] += COMPARED
             rows = torch.linalg.qr(torch.randn(width, size)).Q.T  # (D, H / 2)
             second.v_proj.weight[part, :width] += rows
             second.o_proj.weight[:width, part] += COPIED * rows.T

@@ -86,13 +86,14 @@ def arithmetic(rng: random.Random, steps: int) -> Chain:
     goods, names = rng.choice(GOODS), rng.sample(NAMES, ARITHMETIC_CHAINS * steps)
     facts, reasoning = {}, []
     for chain in range(ARITHMETIC_CHAINS):
-        people, total, lines = names[chain * steps : (chain + 1) * steps], 0, []
+        people = names[chain * steps : (chain + 1) * steps]
+        total, lines = 0, []
         for step, (person, other) in enumerate(zip(people, [*people[1:], ""], strict=True)):
             number = rng.randint(1, 5)
-            held = f"{number} {goods} more than {other}" if other else f"{number} {goods}"
-            facts[chain, step] = f"{person} has {held}."
+            amount = f"{number} {goods} more than {other}" if other else f"{number} {goods}"  # the last has no other
+            facts[chain, step] = f"{person} has {amount}."
             total += number
-            lines.append(f"That one has {held}, which makes {total}.")
+            lines.append(f"That one has {amount}, which makes {total}.")
         reasoning.append(" ".join([*lines, f"So the answer is {total}."]))
     order = rng.sample(sorted(facts), len(facts))
     return Chain(
@@ -181,19 +182,20 @@ def draws_conclusion(explainer: Explainer, chain: Chain) -> bool:
 
 
 def _words(text: str) -> list[str]:
+    """Return the words of a text in small letters."""
     return re.findall(r"\w+", text.lower())
 
 
 def _left_out(explainer: Explainer, cited: Citations, facts: Sequence[str], conclusion: str) -> dict[str, list[float]]:
     """Return what the conclusion loses without each fact, and how far its distributions move (ARC-JSD)."""
     texts = [cited.text, *(cited.text.replace(fact, "", 1) for fact in facts)]
-    with_all, *without = [distributions(explainer, text, conclusion) for text in texts]
+    (_, with_all), *without = [distributions(explainer, text, conclusion) for text in texts]  # (G, V)
     losses, divergences = [], []
     for ids, logs in without:
-        losses.append(float((with_all[1] - logs).gather(-1, ids[:, None]).sum()))
-        mean = ((with_all[1].exp() + logs.exp()) / 2).log()  # (G, V)
-        kls = [(part.exp() * (part - mean)).sum() for part in (with_all[1], logs)]
-        divergences.append(float(sum(kls)) / 2)
+        losses.append(float((with_all - logs).gather(-1, ids[:, None]).sum()))
+        mean = ((with_all.exp() + logs.exp()) / 2).log()  # (G, V)
+        divergences_from_mean = [(part.exp() * (part - mean)).sum() for part in (with_all, logs)]  # Kullback-Leibler
+        divergences.append(float(sum(divergences_from_mean)) / 2)
     return {"left out: the loss": losses, "left out: ARC-JSD": divergences}
 
 
@@ -225,7 +227,7 @@ def _rollout_and_hops(explainer: Explainer, cited: Citations, conclusion: str) -
             ways["FlashTrace, one hop"] = _hops(model, explainer.tokenizer, prompt, answer, answer.rindex(conclusion))
     spans = torch.tensor(cited.spans)  # (S, 2)
     return {
-        way: [float(scores[: len(ends)][(ends > a) & (ends <= b)].sum()) for a, b in spans]
+        way: [float(scores[: len(ends)][(ends > start) & (ends <= end)].sum()) for start, end in spans]
         for way, scores in ways.items()
     }
 
@@ -249,7 +251,8 @@ def table(results: Sequence[Ranked]) -> str:
         cells = []
         for kind in kinds:
             of_kind = [result for result in results if result.way == way and kind in (result.kind, "all")]
-            first, precision = ([float(getattr(r, name)) for r in of_kind] for name in ("first", "precision"))
+            first = [float(result.first) for result in of_kind]
+            precision = [result.precision for result in of_kind]
             cells += [f"{np.mean(first):.2f}", f"{np.mean(precision):.2f}"]
             if kind == "all":
                 cells[-2] = interval_text(mean_interval(first))

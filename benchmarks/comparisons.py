@@ -69,14 +69,14 @@ def pointing(
         cases = load_pointing_cases(data, limit)
         explainer = Loading(device, dtype, gguf_file).load(model)
         folder = None if output is None else output / "runs"
-        with progress(1) as step:
+        with progress(pieces_of_work=1) as on_progress:
             chosen = (methods or "").split()
-            results = evaluate_pointing(explainer, cases, chosen, seed=seed, folder=folder, on_progress=step)
+            results = evaluate_pointing(explainer, cases, chosen, seed=seed, folder=folder, on_progress=on_progress)
         metadata = {"data": Path(data).name, "model": explainer.task_model.name, "cases": len(cases)}
         tables = f"{pointing_table(results, seed)}\nWould it have mattered\n\n{losses_table(results, seed)}"
         if cases[0].is_picture:
-            with progress(1) as step:
-                answers = evaluate_verdicts(explainer, cases, step)
+            with progress(pieces_of_work=1) as on_progress:
+                answers = evaluate_verdicts(explainer, cases, on_progress)
             tables += f"\n\nIs it grounded: {len(answers)} right answers\n\n{verdicts_table(answers, seed)}"
         text = report(metadata, tables, output, "pointing", results=results)
     write_report(text)
@@ -111,8 +111,8 @@ def next_token(
         explainer = Loading(device, dtype, gguf_file).load(model)
         folder = None if output is None else output / "runs"
         options: dict[str, Any] = {"rounds": rounds, "seed": seed, "folder": folder}
-        with progress(1) as step:
-            results = evaluate_next_token(explainer, texts, (methods or "").split(), on_progress=step, **options)
+        with progress(pieces_of_work=1) as on_progress:
+            results = evaluate_next_token(explainer, texts, (methods or "").split(), on_progress=on_progress, **options)
         metadata = {
             "data": Path(data).name,
             "split": split,
@@ -142,8 +142,8 @@ def named_words(
     with quiet():
         explainer = Loading(device, dtype, gguf_file).load(model)
         prompts = load_prompts(split)
-        with progress(1) as step:
-            results = evaluate_named_words(explainer, prompts, methods.split(), step)
+        with progress(pieces_of_work=1) as on_progress:
+            results = evaluate_named_words(explainer, prompts, methods.split(), on_progress)
         metadata = {"split": split, "model": explainer.task_model.name, "prompts": len(prompts)}
         text = report(metadata, named_words_table(results))
     write_report(text)
@@ -172,8 +172,8 @@ def contrasts(
     if answers:
         with quiet():
             explainer = Loading("cpu", dtype, gguf_file).load(model)
-            with progress(1) as step:
-                pairs = explain_pairs(explainer, load_pairs()[:limit], step)
+            with progress(pieces_of_work=1) as on_progress:
+                pairs = explain_pairs(explainer, load_pairs()[:limit], on_progress)
             text = report({"model": explainer.task_model.name, "pairs": len(pairs)}, pairs_table(pairs))
         write_report(text)
         return
@@ -183,9 +183,9 @@ def contrasts(
         prompts = load_prompts(split)[:limit]
         lines = split_sentences(data, "train")
         order = np.random.default_rng(seed).permutation(len(lines))[:sentences].tolist()
-        means = next_token_contrasts.mean_states(explainer, [lines[i] for i in order])
-        with progress(1) as step:
-            explained = next_token_contrasts.explain(explainer, prompts, means, step)
+        means = next_token_contrasts.mean_states(explainer, [lines[place] for place in order])
+        with progress(pieces_of_work=1) as on_progress:
+            explained = next_token_contrasts.explain(explainer, prompts, means, on_progress)
         metadata = {"split": split, "model": explainer.task_model.name, "prompts": len(prompts)}
         text = report(metadata, next_token_contrasts.table(prompts, explained))
     write_report(text)
@@ -210,16 +210,17 @@ def similarity(
     """
     required(model, "name an embedding model with --model; the model in the package is a classifier")
     with quiet():
-        named = columns.split(",") if columns else []
-        examples = load_examples(dataset, split=split, data_dir=data_dir, columns=named)
+        column_names = columns.split(",") if columns else []
+        examples = load_examples(dataset, split=split, data_dir=data_dir, columns=column_names)
         pairs = [example.text for example in examples if isinstance(example.text, tuple)]
         if not pairs:
             raise DataError(f"{dataset}: one column of texts; name two with --columns")
         order = np.random.default_rng(seed).permutation(len(pairs))[:limit].tolist()
         explainer = Loading(device, dtype, gguf_file).load(model, task="embedding")
-        drawn, cells = [pairs[i] for i in order], method_names(methods or "")
-        with progress(1) as step:
-            results = evaluate_similarity(explainer, drawn, cells, seed=seed, on_progress=step)
+        drawn = [pairs[place] for place in order]
+        names = method_names(methods or "")
+        with progress(pieces_of_work=1) as on_progress:
+            results = evaluate_similarity(explainer, drawn, names, seed=seed, on_progress=on_progress)
         count = f"{len(order)} of {len(pairs)}"
         metadata = {"dataset": Path(dataset).name, "pairs": count, "model": explainer.task_model.name}
         text = report(metadata, similarity_table(results))

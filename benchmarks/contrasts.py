@@ -85,26 +85,35 @@ def explain(
 
 
 def _states(explainer: Explainer, encoding: Encoding) -> Any:
+    """Return what the model itself returns for a text, with its hidden states."""
     module: Any = explainer.model
     with torch.inference_mode():
         return module(input_ids=torch.tensor([encoding.ids]), output_hidden_states=True)
 
 
 def _explained(explainer: Explainer, text: str, means: Tensor) -> Explained:
-    a = explainer(text, method="input-norm")  # the words, for the least
+    """Explain the next token of a text.
+
+    Args:
+        explainer: The model.
+        text: The text.
+        means: The mean state of each layer, (L + 1, H).
+    """
+    a = explainer(text, method="input-norm")  # for its words: this method costs least
     (encoding,) = explainer.encode([text])
     count = len(encoding)
     logits = _states(explainer, encoding).logits[0, -1].float()  # (V,)
     short = _states(explainer, encoding.take(range(max(count - 2, 0), count))).logits[0, -1].float()  # (V,)
     next_token = int(logits.argmax())
     weights = _weights(logits, short, next_token)
-    scores, from_mean = (_contributions(explainer, encoding, weights, means if centred else None) for centred in (0, 1))
+    scores = _contributions(explainer, encoding, weights, None)
+    from_mean = _contributions(explainer, encoding, weights, means)
     without = torch.tensor([[*encoding.ids[:i], *encoding.ids[i + 1 :]] for i in range(count)])  # (T, T - 1)
     module: Any = explainer.model
     with torch.inference_mode():
-        left = module(input_ids=without).logits[:, -1].float().log_softmax(-1)[:, next_token]  # (T,)
+        nats_without = module(input_ids=without).logits[:, -1].float().log_softmax(-1)[:, next_token]  # (T,)
     words = tuple((word.text, tuple(word.tokens)) for word in a.words() if a.reads_at not in word.tokens)
-    removed = (logits.log_softmax(-1)[next_token] - left).double().numpy()
+    removed = (logits.log_softmax(-1)[next_token] - nats_without).double().numpy()
     return Explained(tuple(weights), scores, from_mean, removed, words)
 
 
@@ -133,7 +142,14 @@ def _weights(logits: Tensor, short: Tensor, next_token: int) -> dict[str, Tensor
 def _contributions(
     explainer: Explainer, encoding: Encoding, weights: Mapping[str, Tensor], means: Tensor | None
 ) -> Array:
-    """Return what each token contributes to each quantity at the layers, (K, L, T); of its state or of that mean."""
+    """Return what each token contributes to each quantity at the layers, (K, L, T).
+
+    Args:
+        explainer: The model.
+        encoding: The text.
+        weights: The weights of the vocabulary's logits in each of the K quantities, (V,) each.
+        means: States of the layers from which contributions are counted, (L + 1, H); None to count from zero.
+    """
     model = explainer.language_model
     frozen = FrozenModel.of(model)
     batch = model.batch([encoding], [0])
@@ -159,28 +175,37 @@ def table(prompts: Sequence[NamedPrompt], explained: Sequence[Explained]) -> str
     for quantity in explained[0].quantities:
         for place in PLACES:
             for centred in (False, True):
-                scores = [e.read(quantity, place, centred=centred) for e in explained]
+                scores = [of_prompt.read(quantity, place, centred=centred) for of_prompt in explained]
                 hits[quantity, place, centred] = _named(prompts, explained, scores)
                 rows.append((quantity, place, centred, _nats(explained, scores)))
     lines = []
     for quantity, place, centred, nats in rows:
-        found = hits[quantity, place, centred]  # (N, 2)
-        ahead = interval_text(mean_interval((found - hits[DEFAULT]).mean(1)))
+        is_hit = hits[quantity, place, centred]  # (N, 2)
+        less_default = interval_text(mean_interval((is_hit - hits[DEFAULT]).mean(1)))
         start = "the mean state" if centred else "zero"
-        lines.append([quantity, place, start, *(f"{share:.2f}" for share in found.mean(0)), ahead, f"{nats:.2f}"])
+        shares = [f"{share:.2f}" for share in is_hit.mean(0)]
+        lines.append([quantity, place, start, *shares, less_default, f"{nats:.2f}"])
     return markdown_table(columns, lines)
 
 
 def _named(prompts: Sequence[NamedPrompt], explained: Sequence[Explained], scores: Sequence[Array]) -> Array:
     """Return whether a named word is the first, and among the first two, of each prompt, (N, 2)."""
-    found = []
-    for prompt, e, values in zip(prompts, explained, scores, strict=True):
-        ranking = sorted(e.words, key=lambda word: -float(values[list(word[1])].sum()))
-        found.append([named_among(prompt, [text for text, _ in ranking], count) for count in FIRST])
-    return np.array(found, np.float64)
+    is_hit = []
+    for prompt, of_prompt, values in zip(prompts, explained, scores, strict=True):
+        sums = [float(values[list(tokens)].sum()) for _, tokens in of_prompt.words]
+        ranking = [of_prompt.words[place][0] for place in np.argsort(-np.array(sums), kind="stable")]
+        is_hit.append([named_among(prompt, ranking, count) for count in FIRST])
+    return np.array(is_hit, np.float64)
 
 
 def _nats(explained: Sequence[Explained], scores: Sequence[Array]) -> float:
-    """Return what the first token before the last is worth, as a share of the most that one of them is."""
-    won = sum(float(e.removed[values[:-1].argmax()]) for e, values in zip(explained, scores, strict=True))
-    return won / sum(float(e.removed[:-1].max()) for e in explained)
+    """Return what the next tokens lose without the first-ranked token before the last, as a share of the most.
+
+    The most is what they lose without the one that leave-one-out ranks first.
+    """
+    lost, most = 0.0, 0.0
+    for of_prompt, values in zip(explained, scores, strict=True):
+        losses = of_prompt.removed[:-1]  # (T - 1,)
+        lost += float(losses[values[:-1].argmax()])
+        most += float(losses.max())
+    return lost / most

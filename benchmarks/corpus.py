@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator
 from itertools import cycle, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -24,6 +24,26 @@ from normxlogit.errors import DataError, optional_module
 from normxlogit.inputs.batches import batches
 
 __all__ = ["corpus"]
+
+TURNS = 5
+"""Parts of the rows, each of which is run and passed through the bare model in turn."""
+
+
+class Seconds(NamedTuple):
+    """How long something took."""
+
+    wall: float
+    processor: float
+
+    @classmethod
+    def now(cls) -> "Seconds":
+        """Return the clocks."""
+        return cls(time.perf_counter(), time.process_time())
+
+    def since(self) -> "Seconds":
+        """Return what has passed since these clocks were read."""
+        now = Seconds.now()
+        return Seconds(now.wall - self.wall, now.processor - self.processor)
 
 
 def corpus(arguments: list[str] | None = None) -> dict[str, Any]:
@@ -51,11 +71,13 @@ def corpus(arguments: list[str] | None = None) -> dict[str, Any]:
 
 
 def _sentences(options: argparse.Namespace, rows: int) -> Iterator[str]:
+    """Yield lines of the data, again from the first one on where there are fewer."""
     with (options.data_dir / "train.jsonl").open(encoding="utf-8") as file:
         yield from islice(cycle(file.readlines()), rows)
 
 
 def _written(options: argparse.Namespace, rows: int) -> Path:
+    """Return a file of so many rows, written if it is not there."""
     path: Path = options.folder / f"{rows}.jsonl"
     if not path.exists():
         path.write_text("".join(_sentences(options, rows)), encoding="utf-8")
@@ -71,47 +93,46 @@ def _throughput(options: argparse.Namespace) -> dict[str, Any]:
     groups = list(batches(encodings, model.batch_tokens))
     random.Random(0).shuffle(groups)  # noqa: S311  # no secret
     path, out = _written(options, options.rows), options.folder / "run"
-    bare = [(0.0, 0.0)] * TURNS  # seconds, and processor seconds
-    marks: list[tuple[float, float]] = []
     first_rows = [{"sentence": text} for text in texts[:64]]
     attribute(explainer, first_rows, options.folder / "warm", Predictions("sentence"), method=options.method)
 
-    def forward(turn: int, half: int) -> None:
+    def forward(turn: int, half: int) -> Seconds:
+        """Pass one half, 0 or 1, of a turn's batches through the bare model."""
         part = groups[turn::TURNS][half::2]
         inputs = [model.batch([encodings[place] for place in places], places).inputs for places in part]
-        begin = time.perf_counter(), time.process_time()
+        start = Seconds.now()
         with torch.inference_mode():
-            for one in inputs:
-                model.module(**one)
-        seconds, spent = bare[turn]
-        bare[turn] = seconds + time.perf_counter() - begin[0], spent + time.process_time() - begin[1]
+            for batch_inputs in inputs:
+                model.module(**batch_inputs)
+        return start.since()
 
+    bare: list[Seconds] = []
+    runs: list[Seconds] = []
     for turn in range(TURNS):
         first, last = options.rows * turn // TURNS, options.rows * (turn + 1) // TURNS
         part = options.folder / f"part-{turn}.jsonl"
         with path.open(encoding="utf-8") as file:
             part.write_text("".join(islice(file, first, last)), encoding="utf-8")
-        forward(turn, 0)  # half before and half after, so that a machine that speeds up or slows down hits both alike
-        begin = time.perf_counter(), time.process_time()
+        before = forward(turn, 0)  # half before and half after: a machine that speeds up or slows down hits both alike
+        start = Seconds.now()
         attribute(explainer, part, out / str(turn), Predictions("sentence"), method=options.method)
-        marks.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
-        forward(turn, 1)
-    ratios = sorted(one[0] / other[0] for one, other in zip(bare, marks, strict=True))
+        runs.append(start.since())
+        after = forward(turn, 1)
+        bare.append(Seconds(before.wall + after.wall, before.processor + after.processor))
+    ratios = sorted(passes.wall / run.wall for passes, run in zip(bare, runs, strict=True))
+    processor_ratio = sum(passes.processor for passes in bare) / sum(run.processor for run in runs)
     return {
-        "forward texts/s": round(options.rows / sum(seconds for seconds, _ in bare), 1),
-        "run texts/s": round(options.rows / sum(seconds for seconds, _ in marks), 1),
+        "forward texts/s": round(options.rows / sum(passes.wall for passes in bare), 1),
+        "run texts/s": round(options.rows / sum(run.wall for run in runs), 1),
         "ratio": round(statistics.median(ratios), 3),
         "lowest and highest ratio": [round(ratios[0], 3), round(ratios[-1], 3)],
-        "ratio of processor time": round(sum(cpu for _, cpu in bare) / sum(cpu for _, cpu in marks), 3),
+        "ratio of processor time": round(processor_ratio, 3),
     }
-
-
-TURNS = 5
 
 
 def _once(options: argparse.Namespace) -> dict[str, Any]:
     """Run once; print the peak memory and the rates."""
-    path, out = options.once.split("|")
+    path, out = options.once.split("|")  # see `_process`
     limit_cached_kernels()
     explainer = Explainer.from_pretrained(options.model)
     cluster: dict[str, Any] = {}
@@ -119,20 +140,28 @@ def _once(options: argparse.Namespace) -> dict[str, Any]:
         from normxlogit.corpora.ray_engine import Cluster
 
         cluster = {"engine": "ray", "cluster": Cluster(options.ray_workers)}
-    begin = time.perf_counter()
-    done = attribute(explainer, path, out, Predictions("sentence"), keep=["label"], **cluster)
-    seconds = time.perf_counter() - begin
+    start = time.perf_counter()
+    run = attribute(explainer, path, out, Predictions("sentence"), keep=["label"], **cluster)
+    seconds = time.perf_counter() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     result = {
         "peak MiB": round(peak),
-        "texts/s": round(done.fresh / seconds, 1),
-        "in shards": round(done.texts_per_second, 1),
+        "texts/s": round(run.fresh / seconds, 1),
+        "in shards": round(run.texts_per_second, 1),
     }
     sys.stdout.write(json.dumps(result) + "\n")
     return result
 
 
 def _process(options: argparse.Namespace, path: Path, out: Path, workers: int = 0) -> "subprocess.Popen[str]":
+    """Start `_once` in a process of its own.
+
+    Args:
+        options: What the command line asks for.
+        path: The rows.
+        out: The folder of the run.
+        workers: Ray workers; 0 for the local engine.
+    """
     command = [sys.executable, "-m", "benchmarks", "corpus", "--data-dir", str(options.data_dir)]
     command += ["--once", f"{path}|{out}", "--ray-workers", str(workers)] + (
         ["--model", options.model] if options.model else []
@@ -179,13 +208,14 @@ def _once_started(out: Path) -> float:
 def _kills(options: argparse.Namespace) -> dict[str, Any]:
     """Kill a run at random moments, and count the rows at the end."""
     path, out = _written(options, options.rows), options.folder / "killed"
-    chance, killed = random.Random(0), 0  # noqa: S311  # no secret
+    draw = random.Random(0)  # noqa: S311  # no secret
+    killed = 0
     for _ in range(options.kills):
         process = _process(options, path, out)
         before = len(list(out.glob("shards/0*")))
         while process.poll() is None and len(list(out.glob("shards/0*"))) == before:
             time.sleep(0.02)
-        time.sleep(chance.random() * 2)
+        time.sleep(draw.random() * 2)
         process.send_signal(signal.SIGKILL)
         process.communicate()
         killed += process.returncode == -signal.SIGKILL
@@ -197,14 +227,13 @@ def _kills(options: argparse.Namespace) -> dict[str, Any]:
 
 def _summary(options: argparse.Namespace) -> dict[str, Any]:
     """Return the seconds that a summary takes."""
-    out = options.folder / "memory-summary"
-    if not (options.folder / f"memory-{options.rows}").exists():
+    out = options.folder / f"memory-{options.rows}"  # of `_memory`, if that was measured
+    if not out.exists():
+        out = options.folder / "memory-summary"
         _process(options, _written(options, options.rows), out).communicate()
-    else:
-        out = options.folder / f"memory-{options.rows}"
-    begin = time.perf_counter()
+    start = time.perf_counter()
     summary = summarize(out, gold="label", gold_labels="id2label")
-    return {"seconds": round(time.perf_counter() - begin, 2), "rows": summary.rows, "cores": os.cpu_count()}
+    return {"seconds": round(time.perf_counter() - start, 2), "rows": summary.rows, "cores": os.cpu_count()}
 
 
 PARTS = {"throughput": _throughput, "memory": _memory, "summary": _summary, "kills": _kills, "ray": _ray}

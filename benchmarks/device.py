@@ -180,6 +180,7 @@ def as_state(rows: list[Row]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
+    """Return a value as a cell of a Markdown table holds it."""
     return f"{value:.3g}" if isinstance(value, float) else str(value).replace("|", "/").replace("\n", " ")
 
 
@@ -214,17 +215,19 @@ def _exactness(setup: Setup) -> Iterator[Row]:
 
 
 def _text_class(task: str, family: str, device: torch.device) -> dict[str, Any]:
+    """Compare explanations by a class of text models on a device with those on the CPU."""
     model, tokenizer = build(task, family), tokenizer_for(task, family)
     stir(model, 2.0)
     figures: dict[str, Any] = {}
     expected = _explanations(model, tokenizer, task)
     for name, dtype in (("fp32", torch.float32), ("bf16", torch.bfloat16)):
-        for key, found in _explanations(_moved(model, device, dtype), tokenizer, task).items():
-            figures[f"{key} {name}"] = _compared(found, expected[key], ranks=dtype is torch.bfloat16)
+        for key, actual in _explanations(_moved(model, device, dtype), tokenizer, task).items():
+            figures[f"{key} {name}"] = _compared(actual, expected[key], ranks=dtype is torch.bfloat16)
     return figures
 
 
 def _signal_class(task: str, family: str, device: torch.device) -> dict[str, Any]:
+    """Compare explanations by a class of models of pictures or sounds on a device with those on the CPU."""
     model = build(task, family)
     stir(model, 2.0)
     samples = samples_for(model)
@@ -236,8 +239,8 @@ def _signal_class(task: str, family: str, device: torch.device) -> dict[str, Any
         figures["logits fp32"] = _difference(on_device(**moved).logits, model(**inputs).logits)
     for method in METHODS:
         expected = _result(lambda: Explainer(model, unread)(inputs, method=method)[0])  # noqa: B023
-        found = _result(lambda: Explainer(on_device, unread)(moved, method=method)[0])  # noqa: B023
-        figures[f"{method} fp32"] = _compared(found, expected, ranks=False)
+        actual = _result(lambda: Explainer(on_device, unread)(moved, method=method)[0])  # noqa: B023
+        figures[f"{method} fp32"] = _compared(actual, expected, ranks=False)
     return figures
 
 
@@ -249,40 +252,45 @@ def _moved(model: Any, *place: Any) -> Any:
 def _explanations(model: PreTrainedModel, tokenizer: Any, task: str) -> dict[str, Attribution | str]:
     """Return explanations of a text that is beside another one, and of a completion, or why there is none."""
     explainer = Explainer(model, tokenizer)
-    found = {method: _result(lambda: explainer(TEXTS, method=method)[0]) for method in METHODS}  # noqa: B023
+    results = {method: _result(lambda: explainer(TEXTS, method=method)[0]) for method in METHODS}  # noqa: B023
     if task == "causal-lm":
-        found["completion"] = _result(lambda: explainer.explain_completion("the movie is", CONTINUATION))
-    return found
+        results["completion"] = _result(lambda: explainer.explain_completion("the movie is", CONTINUATION))
+    return results
 
 
 def _result(call: Callable[[], Attribution]) -> Attribution | str:
+    """Return the explanation that a call gives, or its error."""
     try:
         return call()
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:160]}"
 
 
-def _compared(found: Attribution | str, expected: Attribution | str, *, ranks: bool) -> Any:
+def _compared(actual: Attribution | str, expected: Attribution | str, *, ranks: bool) -> Any:
     """Return how much scores differ relative to the largest, or the rank correlation; or the error of one side."""
-    if isinstance(found, str):
-        return "refused as on the CPU" if found == expected else found
+    if isinstance(actual, str):
+        return "refused as on the CPU" if actual == expected else actual
     if isinstance(expected, str):
         return f"on the CPU {expected}"
-    return _rank(found.scores, expected.scores) if ranks else _difference(found.scores, expected.scores)
+    compare = _rank_correlation if ranks else _difference
+    return compare(actual.scores, expected.scores)
 
 
-def _difference(found: Any, expected: Any) -> float:
-    left, right = (torch.as_tensor(values).detach().cpu().double() for values in (found, expected))
+def _difference(actual: Any, expected: Any) -> float:
+    """Return the largest difference of values, relative to the largest expected one."""
+    left, right = (torch.as_tensor(values).detach().cpu().double() for values in (actual, expected))
     return float((left - right).abs().max() / right.abs().max())
 
 
-def _rank(found: Any, expected: Any) -> float:
-    left, right = (np.ravel(values).argsort().argsort().astype(float) for values in (found, expected))
+def _rank_correlation(actual: Any, expected: Any) -> float:
+    """Return Spearman's rank correlation of values."""
+    left, right = (np.ravel(values).argsort().argsort().astype(float) for values in (actual, expected))
     return float(np.corrcoef(left, right)[0, 1])
 
 
 @contextmanager
 def _matmul_precision(name: str) -> Iterator[None]:
+    """Set torch's precision of products of float32 matrices: "highest", or with TF32 "high" or "medium"."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision(name)
     try:
@@ -309,9 +317,9 @@ def _arithmetic(setup: Setup) -> Iterator[Row]:
             for method in METHODS:
 
                 def classified(method: str = method, explainer: Explainer = explainer) -> dict[str, Any]:
-                    found = explainer(texts, method=method)
-                    pairs = list(zip(found, expected[method], strict=True))
-                    return {"largest difference": max(_difference(a.scores, b.scores) for a, b in pairs)}
+                    pairs = zip(explainer(texts, method=method), expected[method], strict=True)
+                    differences = [_difference(actual.scores, on_cpu.scores) for actual, on_cpu in pairs]
+                    return {"largest difference": max(differences)}
 
                 yield _attempt("arithmetic", f"BERT, {precision}, {method}", classified)
 
@@ -334,6 +342,7 @@ def _texts(tokenizer: Any, lengths: list[int]) -> list[str]:
 
 
 def _bert(setup: Setup, dtype: torch.dtype, kind: Any = None) -> Any:
+    """Return a BERT of random weights on the device: a classifier, or of another class of transformers."""
     torch.manual_seed(0)
     model = random_bert(setup.bert) if kind is None else random_bert(setup.bert, kind)
     stir(model.cpu(), 1.0)
@@ -341,7 +350,13 @@ def _bert(setup: Setup, dtype: torch.dtype, kind: Any = None) -> Any:
 
 
 def _times(rounds: int, sides: Mapping[str, Callable[[], Any]], unit: str) -> dict[str, Any]:
-    """Time sides in turn and measure their memory: milliseconds, and multiples of one of them."""
+    """Time sides in turn and measure their memory: milliseconds, and multiples of one of them.
+
+    Args:
+        rounds: Counted rounds.
+        sides: What is called, by name.
+        unit: The name of the side whose time the others are multiples of.
+    """
     peaks = {name: _peak(side) for name, side in sides.items()}
     working = {name: side for name, side in sides.items() if not isinstance(peaks[name], str)}
     seconds = {name: timing.median for name, timing in in_turn(working, rounds=rounds, warmup=1).items()}
@@ -376,19 +391,20 @@ def _classification(setup: Setup) -> Iterator[Row]:
         for count, length in setup.shapes:
             texts: Any = _texts(tokenizer, [length] * count)
             inputs = dict(tokenizer(texts, return_tensors="pt", padding=True).to(model.device))
-            given = texts[0] if count == 1 else texts
+            explained = texts[0] if count == 1 else texts
             sides: dict[str, Callable[[], Any]] = {
                 "bare pass": partial(_forward, model, inputs),
                 "bare gradient": partial(_gradient, model, inputs),
-                **{method: partial(explainer, given, method=method) for method in METHODS},
+                **{method: partial(explainer, explained, method=method) for method in METHODS},
             }
             case = f"BERT-base, {_name(dtype)}, {count} x {inputs['input_ids'].shape[1]} tokens"
             yield _attempt("classification", case, partial(_times, setup.rounds, sides, "bare pass"))
 
 
 @torch.inference_mode()
-def _forward(model: PreTrainedModel, inputs: Mapping[str, Tensor], **options: Any) -> Tensor:
-    logits: Tensor = model(**inputs, **options).logits
+def _forward(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Tensor:
+    """Return the logits of a bare forward pass."""
+    logits: Tensor = model(**inputs).logits
     return logits
 
 
@@ -401,6 +417,7 @@ def _gradient(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> None:
 
 
 def _name(dtype: torch.dtype) -> str:
+    """Return the short name of a precision."""
     return {"float32": "fp32", "bfloat16": "bf16"}[str(dtype).removeprefix("torch.")]
 
 
@@ -442,11 +459,13 @@ def _completions(setup: Setup) -> Iterator[Row]:
 def _passes(model: PreTrainedModel, side: Callable[[], Any]) -> Any:
     """Count how often the layers of a model are run in a call: every copy of it shares the modules' classes."""
     layer = type(model.get_decoder().layers[0])
-    count = [0]
+    calls = 0
     forward = layer.forward
 
     def counted(*args: Any, **kwargs: Any) -> Any:
-        count[0] += 1
+        """Count a call of a layer, and call it."""
+        nonlocal calls
+        calls += 1
         return forward(*args, **kwargs)
 
     layer.forward = counted
@@ -456,7 +475,7 @@ def _passes(model: PreTrainedModel, side: Callable[[], Any]) -> Any:
         return type(error).__name__
     finally:
         layer.forward = forward
-    return count[0] / len(model.get_decoder().layers)
+    return calls / len(model.get_decoder().layers)
 
 
 def _corpora(setup: Setup) -> Iterator[Row]:
@@ -468,16 +487,18 @@ def _corpora(setup: Setup) -> Iterator[Row]:
     model = _bert(setup, dtype)
     lengths = np.random.default_rng(0).integers(20, 128, setup.texts).tolist()
     texts = _texts(tokenizer, lengths)
-    ordered = [texts[i] for i in np.argsort(lengths)]
+    ordered = [texts[place] for place in np.argsort(lengths)]  # so that batches have little padding
     step = min(64, len(texts))
 
     def tokenise() -> list[dict[str, Tensor]]:
-        parts = (ordered[i : i + step] for i in range(0, len(ordered), step))
+        """Return the inputs of each batch."""
+        parts = (ordered[start : start + step] for start in range(0, len(ordered), step))
         return [dict(tokenizer(part, padding=True, return_tensors="pt")) for part in parts]
 
     groups = tokenise()
 
     def bare() -> None:
+        """Pass all batches through the model."""
         for group in groups:
             _forward(model, {name: value.to(device) for name, value in group.items()}).cpu()
 
@@ -602,10 +623,16 @@ def _first_calls(setup: Setup) -> Iterator[Row]:
         model = _bert(setup, torch.float32, kind)
         text = "the movie is [MASK] bad" if kind else "the movie is never bad"
         inputs = dict(tokenizer(text, return_tensors="pt").to(model.device))
-        bare = partial(_forward, model, inputs)
-        sides = {m: partial(lambda m, model: Explainer(model, tokenizer)(text, method=m), m, model) for m in METHODS}  # noqa: B023
+        sides: dict[str, Callable[[], Any]] = {"bare pass": partial(_forward, model, inputs)}
+        for method in METHODS:
+            sides[method] = partial(_explain_anew, model, tokenizer, text, method)
         case = f"{type(model).__name__}, {inputs['input_ids'].shape[1]} tokens"
-        yield _attempt("first call", case, partial(_times, setup.rounds, {"bare pass": bare, **sides}, "bare pass"))
+        yield _attempt("first call", case, partial(_times, setup.rounds, sides, "bare pass"))
+
+
+def _explain_anew(model: Any, tokenizer: Any, text: str, method: str) -> Any:
+    """Explain a text by a new explainer, which knows nothing of the model yet."""
+    return Explainer(model, tokenizer)(text, method=method)
 
 
 SECTIONS: dict[str, Callable[[Setup], Iterator[Row]]] = {

@@ -79,7 +79,7 @@ def _branches(
             _read(model, cache, pieces.documents[depth])
             yield from _branches(model, cache, pieces, present, depth + 1, rows[is_kept])
     if added := cache.get_seq_length() - length:
-        cache.crop(-added)
+        cache.crop(-added)  # the caller's beginning stays
 
 
 def _read(model: Any, cache: DynamicCache, ids: Sequence[int], count: int = 1) -> Tensor:
@@ -100,13 +100,17 @@ def measured_losses(model: Any, pieces: PromptPieces, present: Booleans) -> list
         present: The subsets; divergences are measured where the first of them holds all documents.
     """
     answer_ids = _answer_ids(model, pieces)
-    nats, kept = np.zeros(len(present)), dict[int, Tensor]()
+    nats = np.zeros(len(present))
+    logs_of_row: dict[int, Tensor] = {}  # (G, V) each; for divergences alone, as they take much memory
     for rows, logs in answers_after(model, pieces, present):
         nats[rows] = float(logs.gather(1, answer_ids).double().sum())
         if present[0].all():
-            kept |= dict.fromkeys(rows, logs)
-    divergences = [jensen_shannon(kept[0], kept[row]) if kept else 0.0 for row in range(len(present))]
-    return [AnswerLoss(*values) for values in zip(nats.tolist(), divergences, strict=True)]
+            logs_of_row |= dict.fromkeys(rows, logs)
+    if not logs_of_row:
+        return [AnswerLoss(value) for value in nats.tolist()]
+    return [
+        AnswerLoss(value, jensen_shannon(logs_of_row[0], logs_of_row[row])) for row, value in enumerate(nats.tolist())
+    ]
 
 
 def token_nats(model: Any, pieces: PromptPieces, present: Booleans) -> Array:

@@ -83,10 +83,15 @@ def known_sums(explainer: Explainer, seed: int) -> Iterator[Row]:
         if max(a + b, other + b, a + other) > 9:
             continue
         template = SUMS[number % len(SUMS)]
-        changes = [(a, b, c, d), (other, b, c, d), (a, other, c, d), (a, b, unused, d), (a, b, c, unused)]
-        texts = [template.format(**dict(zip("abcd", change, strict=True))) for change in changes]
-        answers = [result.prediction.label.strip() for result in explainer(texts, method="random")]
-        if answers == [str(change[0] + change[1]) for change in changes]:
+        numbers = {"a": a, "b": b, "c": c, "d": d}
+        # As it is, and with each of the four numbers changed.
+        variants = [
+            numbers,
+            *(numbers | change for change in ({"a": other}, {"b": other}, {"c": unused}, {"d": unused})),
+        ]
+        texts = [template.format(**variant) for variant in variants]
+        answers = [result.prediction.label.strip() for result in explainer(texts, method=RANDOM)]
+        if answers == [str(variant["a"] + variant["b"]) for variant in variants]:
             yield {"text": texts[0], "evidence": [str(a), str(b)]}
 
 
@@ -114,14 +119,14 @@ def known_answers(explainer: Explainer, data_dir: Path, seed: int) -> Iterator[R
     """Yield questions with documents that a model finds answered, and not without the sentence that answers."""
     rows = read_rows(data_dir / "qnli" / "validation.jsonl")
     answering = {row["question"]: " ".join(row["sentence"].split()) for row in rows if row["label"] == 0}
-    for asked in qnli_questions(rows, len(rows), seed, SENTENCES):
-        document, evidence = asked.documents["text"], answering[asked.question]
+    for question in qnli_questions(rows, len(rows), seed, SENTENCES):
+        document, evidence = question.documents["text"], answering[question.question]
         rest = "\n\n".join(sentence for sentence in document.split("\n\n") if sentence != evidence)
-        pairs = [(asked.question, text) for text in (document, rest)]
-        found, without = (result.prediction.label for result in explainer(pairs, method=RANDOM))
-        if (found, without) == LABELS["qnli"]:
-            known = {"target": found, "evidence": [evidence], "among": [document], "units": "paragraph"}
-            yield {"text": asked.question, "text_pair": document, **known}
+        pairs = [(question.question, text) for text in (document, rest)]
+        label, label_without = (result.prediction.label for result in explainer(pairs, method=RANDOM))
+        if (label, label_without) == LABELS["qnli"]:  # answered, and not answered
+            known = {"target": label, "evidence": [evidence], "among": [document], "units": "paragraph"}
+            yield {"text": question.question, "text_pair": document, **known}
 
 
 def log_probability(explainer: Explainer, messages: Any, answer: str) -> float:
@@ -135,17 +140,18 @@ def known_traces(explainer: Explainer, seed: int) -> Iterator[Row]:
     """Yield conversations with a changed result of a tool, in which a model prefers the wrong answer for that alone."""
     for trace in write_traces(10_000, seed):
         *messages, answer = ({**message, "content": message["content"] or ""} for message in trace.messages)
-        holder = [m for m in messages if m["role"] == "tool" and holds(m["content"], trace.value)]
-        if len(holder) != 1:
+        holders = [m for m in messages if m["role"] == "tool" and holds(m["content"], trace.value)]
+        if len(holders) != 1:
             continue
-        changed = holder[0] | {"content": holder[0]["content"].replace(trace.value, trace.other)}
-        after = [changed if message is holder[0] else message for message in messages]
-        answers = [answer["content"], answer["content"].replace(trace.value, trace.other)]
-        right, wrong = answers
-        prefers = [
-            np.argmax([log_probability(explainer, read, said) for said in answers]) for read in (messages, after)
-        ]
-        if prefers == [0, 1]:
+        changed = holders[0] | {"content": holders[0]["content"].replace(trace.value, trace.other)}
+        after = [changed if message is holders[0] else message for message in messages]
+        right = answer["content"]
+        wrong = right.replace(trace.value, trace.other)
+        preferred = []
+        for conversation in (messages, after):
+            nats = [log_probability(explainer, conversation, text) for text in (right, wrong)]
+            preferred.append(np.argmax(nats))
+        if preferred == [0, 1]:  # the right answer as the trace is, the wrong one after the change
             known = {"completion": wrong, "contrast": right, "evidence": [changed["content"]], "units": "message"}
             yield {"messages": after, **known}
 

@@ -45,16 +45,16 @@ def _alone(prompt: Prompt) -> list[Row]:
     cited, count = prompt.cite(verify=1), len(prompt.titles)
     gains = {gain.name: gain for gain in cited.alone}
     in_order = [gains[title] for title in prompt.titles]
-    alone = {"method": "alone", "units": range(count), "scores": [gain.of(None) for gain in in_order]}
-    with_words = {"method": "alone, with words", "units": range(count)}
-    with_words["scores"] = [gain.evidence(None) for gain in in_order]
-    leads = {"method": "leads", "units": [prompt.titles.index(lead.name) for lead in cited.leads]}
-    leads["scores"] = [lead.nats for lead in cited.leads]
-    passes_alone = 1.0 + count
+    of_every_paragraph = {"units": range(count), "passes": 1.0 + count}
     return [
-        {**alone, "passes": passes_alone},
-        {**with_words, "passes": passes_alone},
-        {**leads, "passes": count - 1.0},
+        {"method": "alone", "scores": [gain.of(None) for gain in in_order], **of_every_paragraph},
+        {"method": "alone, with words", "scores": [gain.evidence(None) for gain in in_order], **of_every_paragraph},
+        {
+            "method": "leads",
+            "scores": [lead.nats for lead in cited.leads],
+            "units": [prompt.titles.index(lead.name) for lead in cited.leads],
+            "passes": count - 1.0,
+        },
     ]
 
 
@@ -91,6 +91,7 @@ def _by_tokens(ranking: TokenRanking, prompt: Prompt) -> list[Row]:
 
 
 def _left_out(prompt: Prompt) -> list[Row]:
+    """Return what the answer loses without each paragraph."""
     return [_removals(prompt, "one left out", one_left_out(len(prompt.titles)))]
 
 
@@ -107,6 +108,7 @@ def _random(prompt: Prompt) -> list[Row]:
 
 
 def _more_random(prompt: Prompt) -> list[Row]:
+    """Return random removals: the second half of those of ContextCite."""
     return [_removals(prompt, "context-cite 2", drawn_subsets(prompt)["context-cite 2"])]
 
 
@@ -143,11 +145,17 @@ def _two_hops(prompt: Prompt) -> list[Row]:
 def _likelier(prompt: Prompt) -> list[Row]:
     """Return how much likelier each other paragraph makes the first one behind it: in sum, and its likeliest words."""
     pieces, first = prompt.pieces, prompt.first
-    others = [i for i in range(len(prompt.titles)) if i != first]
+    others = [place for place in range(len(prompt.titles)) if place != first]
     paragraph = pieces.documents[first]
-    titled = PromptPieces(pieces.start, [pieces.documents[i] for i in others], paragraph, len(paragraph) - TITLE)
-    present = np.concatenate([np.zeros((1, len(others)), bool), np.eye(len(others), dtype=bool)])
-    nats = token_nats(prompt.explainer.model, titled, present)  # (D, G)
+    # The first paragraph takes the answer's place behind the others.
+    first_behind_others = PromptPieces(
+        pieces.start,
+        [pieces.documents[place] for place in others],
+        end=paragraph,
+        answer_tokens=len(paragraph) - TITLE,
+    )
+    present = np.concatenate([np.zeros((1, len(others)), bool), np.eye(len(others), dtype=bool)])  # none, or one
+    nats = token_nats(prompt.explainer.model, first_behind_others, present)  # (D, G)
     gains = np.maximum(nats[1:] - nats[0], 0)  # (D - 1, G)
     width = min(WINDOW, gains.shape[1])
     windows = np.lib.stride_tricks.sliding_window_view(gains, width, axis=1).sum(-1)  # (D - 1, G - width + 1)

@@ -166,8 +166,10 @@ def in_random_order(questions: Sequence[Question], count: int | None = None) -> 
 
 def _written(explainer: Explainer, question: Question) -> str:
     """Return the answer that the model writes."""
-    asked = question.question, dict(question.documents)
-    completed = read_answered(explainer.language_model, *asked, max_new_tokens=NEW_TOKENS).completed
+    answered = read_answered(
+        explainer.language_model, question.question, dict(question.documents), max_new_tokens=NEW_TOKENS
+    )
+    completed = answered.completed
     return (completed.encoding.text or "")[completed.prompt_characters :]
 
 
@@ -337,10 +339,10 @@ def table(questions: Sequence[OfQuestion], methods: Mapping[str, Rank], seed: in
     """
     lines = []
     for name, rank in methods.items():
-        measured = [found for rows in questions if (found := figures(rank, rows))]
+        measured = list(filter(None, (figures(rank, rows) for rows in questions)))  # of the questions that have them
         if measured:
-            cells = [_cell([found[c] for found in measured if c in found], seed) for c in COLUMNS]
-            lines.append([name, str(len(measured)), *cells, f"{np.mean([found['passes'] for found in measured]):.0f}"])
+            passes = np.mean([of_question["passes"] for of_question in measured])
+            lines.append([name, str(len(measured)), *_cells(measured, seed), f"{passes:.0f}"])
     return markdown_table(["ranked by", "questions", *COLUMNS.values(), "passes ↓"], lines)
 
 
@@ -349,10 +351,9 @@ def difference_table(questions: Sequence[OfQuestion], methods: Mapping[str, Rank
     (first_name, first), *others = methods.items()
     lines = []
     for name, rank in others:
-        differences = [found for rows in questions if (found := _less(figures(rank, rows), figures(first, rows)))]
+        differences = list(filter(None, (_less(figures(rank, rows), figures(first, rows)) for rows in questions)))
         if differences:
-            cells = [_cell([found[c] for found in differences if c in found], seed) for c in COLUMNS]
-            lines.append([name, str(len(differences)), *cells])
+            lines.append([name, str(len(differences)), *_cells(differences, seed)])
     return markdown_table([f"less {first_name}", "questions", *COLUMNS.values()], lines)
 
 
@@ -361,9 +362,13 @@ def _less(measured: Mapping[str, float], others: Mapping[str, float]) -> dict[st
     return {name: measured[name] - others[name] for name in measured.keys() & others.keys()}
 
 
-def _cell(values: Sequence[float], seed: int) -> str:
-    """Return the mean of values with its interval as text."""
-    return interval_text(mean_interval(values, seed)) if values else "-"
+def _cells(measured: Sequence[Mapping[str, float]], seed: int) -> list[str]:
+    """Return the mean of each of `COLUMNS` over questions, with its interval; "-" for what was measured of none."""
+    cells = []
+    for column in COLUMNS:
+        values = [of_question[column] for of_question in measured if column in of_question]
+        cells.append(interval_text(mean_interval(values, seed)) if values else "-")
+    return cells
 
 
 def report(file: Path) -> str:

@@ -67,6 +67,7 @@ def load_questions(data: Path) -> list[Question]:
 
 
 def _question(number: int, row: Mapping[str, Any]) -> Question:
+    """Return a row of the data as a question; paragraphs without text are left out."""
     texts = {title: "".join(sentences).strip() for title, sentences in row["context"]}
     documents = {title: text for title, text in texts.items() if text}
     titles = {title for title, _ in row["supporting_facts"]}
@@ -85,7 +86,8 @@ def shared_words(question: Question, text: str) -> list[float]:
     """
     paragraphs = [set(words_of(f"{title} {document}")) for title, document in question.documents.items()]
     words = sorted(set(words_of(text)))
-    weights = {w: math.log(len(paragraphs) / n) for w in words if (n := sum(w in p for p in paragraphs))}
+    counts = {word: sum(word in paragraph for paragraph in paragraphs) for word in words}
+    weights = {word: math.log(len(paragraphs) / count) for word, count in counts.items() if count}
     return [sum(weight for word, weight in weights.items() if word in paragraph) for paragraph in paragraphs]
 
 
@@ -120,24 +122,29 @@ class Prompt:
     """
 
     def __init__(self, explainer: Explainer, question: Question, answer: str, first: int | None = None) -> None:
-        self.explainer, self.question, self.answer, self._first = explainer, question, answer, first
+        self.explainer = explainer
+        self.question = question
+        self.answer = answer
+        self._first = first
         self.titles = list(question.documents)
 
     @cached_property
     def completed(self) -> Completed:
         """The tokens of the prompt with the answer."""
-        asked = self.question.question, dict(self.question.documents)
-        return read_answered(self.explainer.language_model, *asked, answer=self.answer).completed
+        model, documents = self.explainer.language_model, dict(self.question.documents)
+        return read_answered(model, self.question.question, documents, answer=self.answer).completed
 
     def cite(self, *, verify: int = 0, **options: Any) -> Citations:
         """Cite the answer, without leaving out any source if not asked for it."""
-        asked = self.question.question, dict(self.question.documents)
-        return self.explainer.cite(*asked, answer=self.answer, verify=verify, progress=False, **options)
+        question, documents = self.question.question, dict(self.question.documents)
+        return self.explainer.cite(question, documents, answer=self.answer, verify=verify, progress=False, **options)
 
     @cached_property
     def first(self) -> int:
         """The index of the paragraph that `cite` ranks first."""
-        return self.titles.index(self.cite(verify=1).top_documents(1)[0].name) if self._first is None else self._first
+        if self._first is not None:
+            return self._first
+        return self.titles.index(self.cite(verify=1).top_documents(1)[0].name)
 
     @cached_property
     def units(self) -> list[int]:
@@ -147,14 +154,14 @@ class Prompt:
     @cached_property
     def pieces(self) -> PromptPieces:
         """The prompt, cut where paragraphs begin: a paragraph goes with its title."""
-        encoding, names = self.completed.encoding, list(self.completed.named_sources.items())
-        starts, ends = list[int](), [0] * len(self.titles)
-        for unit, (_, (start, end)) in zip(self.units, names, strict=True):
-            if unit == len(starts):
-                starts.append(start - len(self.titles[unit]) - 2)  # the title, a colon and a line break
-            ends[unit] = end
-        begins = np.array([start for start, _ in encoding.offsets or ()])  # (T,)
-        edges = np.searchsorted(begins[: self.completed.prompt_tokens], [*starts, ends[-1]]).tolist()
+        encoding = self.completed.encoding
+        starts, ends = list[int](), [0] * len(self.titles)  # of paragraphs, in characters
+        for paragraph, (start, end) in zip(self.units, self.completed.named_sources.values(), strict=True):
+            if paragraph == len(starts):  # its first sentence
+                starts.append(start - len(self.titles[paragraph]) - 2)  # the title, a colon and a line break
+            ends[paragraph] = end
+        token_starts = np.array([start for start, _ in encoding.offsets or ()])  # (T,)
+        edges = np.searchsorted(token_starts[: self.completed.prompt_tokens], [*starts, ends[-1]]).tolist()
         ids = encoding.ids
         documents = [ids[start:end] for start, end in pairwise(edges)]
         return PromptPieces(ids[: edges[0]], documents, ids[edges[-1] :], len(self.completed.generated_ids))

@@ -140,19 +140,21 @@ def measure_planted(
     found = []
     for _, planted in with_progress("classifiers", [True, False], on_progress):
         explainer = _classifier(data_dir, work_dir, data, gap, planted=planted)
-        joint = [
-            mean_joint(explainer, inputs[pair], words, label_of_pair(data, pair)) for pair, words in enumerate(PLANTED)
-        ]
-        named = [named_share(explainer, *of_pair, budget) for of_pair in zip(inputs, PLANTED, strict=True)]
+        joint, named = [], []
+        for pair, words in enumerate(PLANTED):
+            joint.append(mean_joint(explainer, inputs[pair], words, label_of_pair(data, pair)))
+            named.append(named_share(explainer, inputs[pair], words, budget))
         found.append(Found(planted, budget, named, joint))
     return found
 
 
 def _word_count(row: Row, data: DataSet) -> int:
+    """Return how many words the texts of a row have."""
     return sum(len(str(row[column]).split()) for column in TEXTS[data])
 
 
 def _input(row: Row, data: DataSet) -> Any:
+    """Return the text of a row, or its pair of texts, as the explainer reads it."""
     texts = tuple(str(row[column]) for column in TEXTS[data])
     return texts[0] if len(texts) == 1 else texts
 
@@ -284,7 +286,8 @@ def measure_corpus(
         }
         for search, names in searches.items():
             named = [name for name in names if name in PLANTED]
-            found.append(FoundInCorpus(planted, search, named, [name for name in names if name not in PLANTED]))
+            others = [name for name in names if name not in PLANTED]
+            found.append(FoundInCorpus(planted, search, named, others))
     return found
 
 

@@ -15,10 +15,11 @@ Row = TypeVar("Row")
 
 def check_reader(model: TaskModel, file: Path) -> None:
     """Refuse a file of another model; of a new file the model's digest is kept beside it."""
-    digest, beside = identity_of(model).digest, file.with_name(f"{file.name}.model")
+    digest = identity_of(model).digest
+    digest_file = file.with_name(f"{file.name}.model")
     if not file.exists():
-        write_text(digest, beside)
-    elif not beside.exists() or beside.read_text(encoding="utf-8") != digest:
+        write_text(digest, digest_file)
+    elif not digest_file.exists() or digest_file.read_text(encoding="utf-8") != digest:
         raise DataError(f"{file}: another model measured these sentences; name another file with --measured")
 
 

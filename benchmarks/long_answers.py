@@ -86,9 +86,10 @@ def as_table(rows: list[Span]) -> str:
     return f"{rows[0].tokens} tokens.\n\n{markdown_table(columns, body)}"
 
 
-def _sentences(tokenizer: Any, words: list[str], tokens: int) -> str:
+def _sentences(tokenizer: Any, sentences: list[str], tokens: int) -> str:
+    """Return the first sentences as a text, until it has so many tokens."""
     text = ""
-    for sentence in words:
+    for sentence in sentences:
         text += f" {sentence.capitalize()}."
         if len(tokenizer(text, add_special_tokens=False).input_ids) >= tokens:
             break
@@ -96,13 +97,15 @@ def _sentences(tokenizer: Any, words: list[str], tokens: int) -> str:
 
 
 def _measure(work: str, prompt: int, answer: int, shape: Mapping[str, Any]) -> Span:
+    """Measure what `compare` asks for in this process: the work, the tokens of prompt and answer, and the model."""
     torch.manual_seed(0)
     model, tokenizer = language_model({"max_position_embeddings": 2 * (prompt + answer)} | dict(shape))
     explainer = Explainer(model, tokenizer)
-    words = random_texts(tokenizer, prompt + answer)
-    before, after = _sentences(tokenizer, words, prompt), _sentences(tokenizer, words[::-1], answer)
+    sentences = random_texts(tokenizer, prompt + answer)
+    prompt_text = _sentences(tokenizer, sentences, prompt)
+    answer_text = _sentences(tokenizer, sentences[::-1], answer)
     explainer.explain_completion("it is.", " it is.", sources="sentence")  # the proof, and what is set up once
-    ids = tokenizer(before + after, return_tensors="pt", add_special_tokens=False).input_ids  # (1, T)
+    ids = tokenizer(prompt_text + answer_text, return_tensors="pt", add_special_tokens=False).input_ids  # (1, T)
     with torch.inference_mode():
         start = time.process_time()
         model(ids, logits_to_keep=answer)
@@ -113,9 +116,9 @@ def _measure(work: str, prompt: int, answer: int, shape: Mapping[str, Any]) -> S
         if work == GRAPH:
             model(ids, logits_to_keep=answer)
         else:
-            last = after[:-1].rindex(".") + 2
-            parts: Any = "sentence" if work == EACH else (last, len(after))
-            explained = explainer.explain_completion(before, after, sources="sentence", parts=parts)
+            last_sentence = answer_text[:-1].rindex(".") + 2, len(answer_text)  # its span in characters
+            parts: Any = "sentence" if work == EACH else last_sentence
+            explained = explainer.explain_completion(prompt_text, answer_text, sources="sentence", parts=parts)
             spans, backward = len(explained.targets), int(explained.diagnostics["backward_passes"])
         seconds = time.process_time() - start
     return Span(work, ids.shape[1], spans, backward, seconds, forward_seconds, peak.added / 2**30)

@@ -97,14 +97,14 @@ def as_table(measured: Sequence[Taken]) -> str:
     """Return the measurements in Markdown, a row for each conversation."""
     rows = [
         [
-            f"{one.tokens}",
-            f"{one.sources}",
-            f"`verify={json.dumps(one.verify)}`",
-            f"{one.left_out}",
-            f"{one.gibibytes:.2f} GiB",
-            f"{one.seconds:.0f} s",
+            f"{taken.tokens}",
+            f"{taken.sources}",
+            f"`verify={json.dumps(taken.verify)}`",
+            f"{taken.left_out}",
+            f"{taken.gibibytes:.2f} GiB",
+            f"{taken.seconds:.0f} s",
         ]
-        for one in measured
+        for taken in measured
     ]
     return markdown_table(["tokens", "sources", "test", "left out", "memory", "processor time"], rows)
 
@@ -121,11 +121,11 @@ def conversation(rounds: int, asked: int | None = None) -> list[dict[str, Any]]:
     answers = []
     for call, order in enumerate(draw.sample(range(1000, 99999), rounds)):
         ships, carrier = f"{draw.randint(1, 28)} {draw.choice(MONTHS)}", draw.choice(CARRIERS)
-        found = {"order": order, "customer": draw.choice(CUSTOMERS), "city": draw.choice(CITIES), "ships": ships}
+        record = {"order": order, "customer": draw.choice(CUSTOMERS), "city": draw.choice(CITIES), "ships": ships}
         note = f"The parcel of order {order} weighs {draw.randint(1, 30)} kg. It is wrapped as a gift."
         question, answer = f"When does order {order} ship?", f"Order {order} ships on {ships} with {carrier}."
         messages.append({"role": "user", "content": question})
-        for tool, result in (("look_up", json.dumps({**found, "carrier": carrier})), ("notes", note)):
+        for tool, result in (("look_up", json.dumps({**record, "carrier": carrier})), ("notes", note)):
             name = f"{tool}_{call}"
             function = {"name": tool, "arguments": json.dumps({"order": order})}
             calls = [{"id": name, "type": "function", "function": function}]
@@ -143,8 +143,8 @@ def _of_length(explainer: Explainer, length: int) -> tuple[list[dict[str, Any]],
     def tokens(rounds: int) -> int:
         return len(read_answered(explainer.language_model, None, messages=conversation(rounds)).completed.encoding)
 
-    few, more = tokens(1), tokens(5)
-    rounds = max(1, 1 + (length - few) * 4 // (more - few))
+    of_one_round, of_five_rounds = tokens(1), tokens(5)
+    rounds = max(1, 1 + (length - of_one_round) * 4 // (of_five_rounds - of_one_round))  # by the line through both
     while rounds > 1 and tokens(rounds) > length:
         rounds -= 1
     return conversation(rounds), tokens(rounds)
@@ -157,6 +157,7 @@ def _measure(
     gguf_file: str | None,
     shape: Mapping[str, Any],
 ) -> Taken:
+    """Measure one conversation in this process; the arguments are those of `compare`."""
     torch.manual_seed(0)
     if model is None:
         explainer = Explainer(*language_model(shape))

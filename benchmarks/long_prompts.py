@@ -29,7 +29,7 @@ class Taken:
 
     Attributes:
         tokens: Its length, with the answer.
-        kept: Whether everything was kept for going back.
+        kept: Whether everything was kept for the backward pass.
         gibibytes: The most memory held beside the model and what it is used with.
         seconds: Of processor time.
     """
@@ -70,14 +70,15 @@ def as_table(pairs: Sequence[tuple[Taken, Taken]]) -> str:
     """Return the measurements in Markdown, a row for each length."""
     columns = ["tokens", "memory beside the model", "keeping everything", "processor time", "keeping everything"]
     rows = []
-    for ours, kept in pairs:
-        memory = [f"{one.gibibytes:.2f} GiB" for one in (ours, kept)]
-        rows.append([str(ours.tokens), *memory, *(f"{one.seconds:.0f} s" for one in (ours, kept))])
+    for pair in pairs:  # as it is, and with everything kept
+        memory = [f"{taken.gibibytes:.2f} GiB" for taken in pair]
+        rows.append([str(pair[0].tokens), *memory, *(f"{taken.seconds:.0f} s" for taken in pair)])
     return markdown_table(columns, rows)
 
 
 def _measure(length: int, kept: bool, shape: Mapping[str, Any]) -> Taken:
-    # the same layers run again whatever the length, so that the lengths can be compared with each other
+    """Measure one prompt in this process: its tokens, about; whether everything is kept; and the model."""
+    # With 1, the same layers run again whatever the length, so that the lengths can be compared with each other.
     batch_tokens = EVERYTHING if kept else 1
     torch.manual_seed(0)
     model, tokenizer = language_model({"max_position_embeddings": 2 * length, "dtype": "bfloat16"} | dict(shape))

@@ -39,10 +39,11 @@ def extra_memory(
     Raises:
         DataError: If there is not enough memory.
     """
-    figures, added = [], 0.0
-    for done in range(rounds):
+    figures = []
+    added = 0.0  # by the bare pass, in MiB
+    for finished_rounds in range(rounds):
         if on_progress is not None:
-            on_progress("memory", done, rounds)
+            on_progress("memory", finished_rounds, rounds)
         bare, ours = (measure(Job(name, batch, length, bert or {})) for name in (FORWARD, "normxlogit"))
         if bare is None or ours is None:
             raise DataError(f"there is not enough memory for {batch} texts of {length} tokens")
@@ -64,7 +65,8 @@ def stream_table(
         on_progress: Called with each row.
     """
     stream = explainer.stream(f"{text} {number}" for number, text in zip(range(count), cycle(texts)))
-    rows, size = [], -(-count // SLICES)
+    rows = []
+    size = -(-count // SLICES)  # of a slice, rounded up
     for last in range(size, count + size, size):
         with Peak() as peak:
             deque(islice(stream, size), maxlen=0)

@@ -29,7 +29,17 @@ class Agreement:
 
 
 def measure_agreement(before: Explainer, after: Explainer, texts: Sequence[str], seed: int = 0) -> Iterator[Agreement]:
-    """Leave words out of the texts to which two models answer differently."""
+    """Leave words out of the texts to which two models answer differently.
+
+    Args:
+        before: One model.
+        after: The other one.
+        texts: The texts.
+        seed: Draws the random words.
+
+    Yields:
+        Whether they agree then, for each of `COUNTS`.
+    """
     generator = np.random.default_rng(seed)
     differences = [d for d in after.compare_models(before, texts) if d.changed]
     for count in COUNTS:
@@ -41,10 +51,10 @@ def measure_agreement(before: Explainer, after: Explainer, texts: Sequence[str],
                 continue
             ranked = sorted(words, key=lambda word: -word.score)[:count]
             drawn = [words[i] for i in generator.permutation(len(words))[:count]]
-            for agreed, left_out in ((chosen, ranked), (random, drawn)):
-                spans = [(word.start, word.end) for word in left_out]
+            for agreements, removed_words in ((chosen, ranked), (random, drawn)):
+                spans = [(word.start, word.end) for word in removed_words]
                 (without,) = after.compare_models(before, [d.text], verify=spans)
-                agreed.append(without.verified is not None and without.verified.together.changed)
+                agreements.append(without.verified is not None and without.verified.together.changed)
         yield Agreement(count, chosen, random)
 
 

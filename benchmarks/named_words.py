@@ -82,11 +82,14 @@ def evaluate_named_words(
     for prompt in prompts:
         a = explainer(prompt.prompt, method="input-norm")
         words = [word for word in a.words() if a.reads_at not in word.tokens]
-        by_rarity.append([word.text for word in sorted(words, key=lambda w: -max(a.token_ids[i] for i in w.tokens))])
+        rarest_ids = [max(a.token_ids[token] for token in word.tokens) for word in words]
+        rarest_first = np.argsort(-np.array(rarest_ids), kind="stable").tolist()
+        by_rarity.append([words[place].text for place in rarest_first])
     return [*results, _summary(RAREST, prompts, by_rarity)]
 
 
 def _explained(explainer: Explainer, prompt: str, method: str) -> Attribution:
+    """Explain the next token of a prompt by a method, whose name stands in its errors."""
     try:
         return explainer(prompt, method=method_named(method))
     except NormXLogitError as error:
@@ -110,13 +113,22 @@ def _letters(ranking: Sequence[str]) -> list[str]:
 
 
 def _summary(method: str, prompts: Sequence[NamedPrompt], rankings: Sequence[Sequence[str]]) -> NamedWords:
-    hits: dict[bool, list[list[bool]]] = {True: [], False: []}
-    fooled = []
+    """Return what a method puts first.
+
+    Args:
+        method: Its name.
+        prompts: The prompts.
+        rankings: The words of each, as the method ranks them.
+    """
+    plain, distracted, fooled = [], [], []
     for prompt, ranking in zip(prompts, rankings, strict=True):
-        hits[prompt.distractor is not None].append([named_among(prompt, ranking, count) for count in FIRST])
-        if prompt.distractor is not None:
+        is_named = [named_among(prompt, ranking, count) for count in FIRST]
+        if prompt.distractor is None:
+            plain.append(is_named)
+        else:
+            distracted.append(is_named)
             fooled.append(_letters(ranking)[:1] == [prompt.distractor.casefold()])
-    return NamedWords(method, np.array(hits[False]), np.array(hits[True]), np.array(fooled))
+    return NamedWords(method, np.array(plain), np.array(distracted), np.array(fooled))
 
 
 def named_words_table(results: Sequence[NamedWords]) -> str:

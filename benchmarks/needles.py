@@ -137,7 +137,7 @@ def measure(
     needles = write_needles(count, sentences, haystack)
     for number, needle in with_progress("needles", needles, on_progress):
         if (haystack, sentences, number) not in known:
-            found = Found(number, haystack, sentences, needle.part, *_firsts(explainer, needle))
+            found = Found(number, haystack, sentences, needle.part, **_first_sources(explainer, needle))
             with file.open("a", encoding="utf-8") as lines:
                 lines.write(json.dumps(found._asdict()) + "\n")
 
@@ -147,17 +147,20 @@ def load_measured(file: Path) -> list[Found]:
     return kept_rows(file, Found, "not a measured needle")
 
 
-def _firsts(explainer: Explainer, needle: Needle) -> tuple[bool, ...]:
-    """Return whether the number is the model's own choice, and if so whether the needle is first, by both scores."""
-    asked = needle.question, {"document": " ".join(needle.sentences)}
-    completed = read_answered(explainer.language_model, *asked, answer=needle.answer).completed
+def _first_sources(explainer: Explainer, needle: Needle) -> dict[str, bool]:
+    """Return fields of `Found`: whether the number is the model's own choice, and if so by what the needle is first."""
+    documents = {"document": " ".join(needle.sentences)}
+    completed = read_answered(explainer.language_model, needle.question, documents, answer=needle.answer).completed
     value = needle.answer.rstrip(".").rsplit(" ", 1)[1]
     ids, logs = distributions(explainer, completed.encoding.text or "", f"{value}.")
     if not (logs.argmax(-1) == ids)[:-1].all():  # without the full stop
-        return (False,)
-    cited = explainer.cite(*asked, answer=needle.answer, verify=None, progress=False)
-    firsts = [int(a.scores[:, cited.sources].sum(0).argmax()) for a in (cited.evidence, cited.attribution)]
-    return True, *(first == needle.place for first in firsts)
+        return {"right": False}
+    cited = explainer.cite(needle.question, documents, answer=needle.answer, verify=None, progress=False)
+    is_first = {"right": True}
+    for name, a in (("evidence", cited.evidence), ("sums", cited.attribution)):
+        first_source = int(a.scores[:, cited.sources].sum(0).argmax())
+        is_first[name] = first_source == needle.place
+    return is_first
 
 
 def report(file: Path) -> str:

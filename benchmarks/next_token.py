@@ -41,7 +41,7 @@ COUNTED = 8
 COLUMNS: tuple[FigureColumn, ...] = (
     ("first token as leave-one-out's ↑", "agrees", 2),
     ("its nats ↑", "nats", 2),
-    *((f"drop, top {k} ↑", f"top {k}", 2) for k in TOP),
+    *((f"drop, top {count} ↑", f"top {count}", 2) for count in TOP),
     ("Spearman ↑", "spearman", 2),
     ("before the last: first ↑", "earlier agrees", 2),
     ("its nats ↑", "earlier nats", 2),
@@ -151,9 +151,9 @@ def evaluate_next_token(
     random = np.random.default_rng(seed)
     read = []
     for number, text in with_progress("texts", texts, on_progress):
-        first = explainer(text, method="input-norm")  # the prediction, for the least
-        completed = read_completion(model, text, [first.prediction.id])
-        players = [i for i, special in enumerate(first.special_tokens_mask) if not special]
+        a = explainer(text, method="input-norm")  # for its prediction: this method costs least
+        completed = read_completion(model, text, [a.prediction.id])
+        players = [token for token, is_special in enumerate(a.special_tokens_mask) if not is_special]
         if len(players) >= LEAST:
             read.append(text)
             removed, drop = _leave_one_out(explainer, completed, players)
@@ -189,13 +189,14 @@ def next_token_table(results: Sequence[RankingResult]) -> str:
 
 def _leave_one_out(explainer: Explainer, completed: Completed, players: Sequence[int]) -> tuple[Array, Any]:
     """Return the next token's loss without each token, (S,), and the loss as a function of the removed tokens."""
-    pieces = [NamedSpan(f"{i}", 0, 0, (i,)) for i in players]
-    measure, weights = Ablations(explainer.language_model, completed, pieces), np.ones((1, 1))
-    (removed,), _, _ = score_sources(Occlusion(), measure, weights)  # (S,)
+    # A source for each token: its places in the text of the prompt are not asked for.
+    sources = [NamedSpan(f"{token}", 0, 0, (token,)) for token in players]
+    measure = Ablations(explainer.language_model, completed, sources)
+    (removed,), _, _ = score_sources(Occlusion(), measure, np.ones((1, 1)))  # (S,)
 
-    def drop(out: Sequence[int]) -> float:
-        is_present = np.ones((2, len(pieces)), bool)
-        is_present[1, list(out)] = False
+    def drop(left_out: Sequence[int]) -> float:
+        is_present = np.ones((2, len(sources)), bool)  # with all, and without these
+        is_present[1, list(left_out)] = False
         full, without = measure(is_present)[:, 0].tolist()
         return float(full - without)
 
@@ -211,9 +212,15 @@ def _scores(explainer: Explainer, text: str, method: Method) -> tuple[float, ...
 
 
 def _compared(values: Array, removed: Array, drop: Callable[[Sequence[int]], float]) -> dict[str, float]:
-    """Return how a ranking of the tokens of one text compares with leave-one-out's."""
+    """Return how a ranking of the tokens of one text compares with leave-one-out's.
+
+    Args:
+        values: The scores of the S tokens, (S,).
+        removed: What the next token loses without each, (S,).
+        drop: Returns what it loses without several.
+    """
     order = np.argsort(-values, kind="stable")
-    figures = {f"top {k}": drop(order[:k].tolist()) for k in TOP if k < len(values)}
+    figures = {f"top {count}": drop(order[:count].tolist()) for count in TOP if count < len(values)}
     for prefix, tokens in (("", slice(None)), ("earlier ", slice(-1))):
         figures |= agreement(values[tokens], removed[tokens], prefix)
     return figures

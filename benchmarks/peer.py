@@ -20,6 +20,7 @@ from normxlogit.evaluation.timing import in_turn
 __all__ = ["GRADIENT", "INTEGRATED", "STEPS", "WORK"]
 
 Sides = dict[str, Callable[[], Any]]
+"""What is timed, by the name of the method."""
 
 STEPS = 50
 """Of Integrated Gradients, the paper's number."""

@@ -108,30 +108,39 @@ def compare(
         if package not in PEERS:
             raise InputError(f"no package {package!r} to compare with; there are {', '.join(PEERS)}")
     tell = on_progress or (lambda _: None)
-    with tempfile.TemporaryDirectory() as kept:
-        tasks: dict[bool, _Task] = {}
+    with tempfile.TemporaryDirectory() as model_folder:
+        tasks: dict[bool, _Task] = {}  # by whether text is generated
         for package in packages:
-            writes = package in WRITERS
-            if writes not in tasks:
+            generates = package in WRITERS
+            if generates not in tasks:
                 tell("normxlogit")
                 folder = str(model or default_model_folder())
-                tasks[writes] = _Task(folder, text, name=f"{text!r}")
-                if writes:
-                    tasks[writes] = _generated_task(Path(kept), llama or SMOLLM2, prompt, generated)
-                yield from _ours(tasks[writes], rounds)
+                tasks[generates] = _Task(folder, text, name=f"{text!r}")
+                if generates:
+                    tasks[generates] = _generated_task(Path(model_folder), llama or SMOLLM2, prompt, generated)
+                yield from _ours(tasks[generates], rounds)
             tell(package)
-            yield from _theirs(package, tasks[writes], min(rounds, 3) if writes else rounds)
+            yield from _theirs(package, tasks[generates], min(rounds, 3) if generates else rounds)
 
 
 def _generated_task(folder: Path, llama: dict[str, Any], prompt: int, generated: int) -> _Task:
-    made, tokenizer = language_model(llama | {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0})
-    made.save_pretrained(folder)
+    """Write a language model of random weights into a folder, and return what it is to explain.
+
+    Args:
+        folder: The folder.
+        llama: The model's configuration.
+        prompt: Tokens before the generated ones.
+        generated: Generated tokens.
+    """
+    model, tokenizer = language_model(llama | {"bos_token_id": 2, "eos_token_id": 3, "pad_token_id": 0})
+    model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     name = f"{generated} generated tokens on {prompt}, SmolLM2-135M's shape"
     return _Task(str(folder), " ".join(["movie"] * (prompt - 1)), " ".join(["good"] * generated), name)
 
 
 def _ours(task: _Task, rounds: int) -> Iterator[Compared]:
+    """Measure this package's methods on a task, in this process."""
     kind = transformers.AutoModelForCausalLM if task.completion else transformers.AutoModelForSequenceClassification
     model = kind.from_pretrained(task.folder, dtype=torch.float32).eval()
     tokenizer = transformers.AutoTokenizer.from_pretrained(task.folder)
@@ -158,6 +167,7 @@ def _ours(task: _Task, rounds: int) -> Iterator[Compared]:
 
 
 def _theirs(package: str, task: _Task, rounds: int) -> Iterator[Compared]:
+    """Measure another package's methods on a task, in an environment of its own; or say why it does not run."""
     with tempfile.TemporaryDirectory() as folder:
         python, problem = _installed(package, Path(folder))
         if problem:
@@ -198,13 +208,13 @@ def _output(command: list[str]) -> tuple[str, str]:
     path = os.pathsep.join(filter(None, (str(CHECKOUT), os.environ.get("PYTHONPATH"))))
     env = os.environ | {"OMP_NUM_THREADS": str(torch.get_num_threads()), "PYTHONPATH": path}
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT, env=env)  # noqa: S603
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=TIMEOUT, env=env)  # noqa: S603
     except subprocess.TimeoutExpired:
         return "", f"not done after {TIMEOUT} seconds"
-    if done.returncode:
-        lines = [line for line in done.stderr.splitlines() if line.strip()]
-        return "", lines[-1].strip() if lines else f"exit code {done.returncode}"
-    return (done.stdout.strip().splitlines() or [""])[-1], ""
+    if ended.returncode:
+        lines = [line for line in ended.stderr.splitlines() if line.strip()]
+        return "", lines[-1].strip() if lines else f"exit code {ended.returncode}"
+    return (ended.stdout.strip().splitlines() or [""])[-1], ""
 
 
 def as_table(rows: Sequence[Compared]) -> str:

@@ -140,38 +140,52 @@ def evaluate_pointing(
     cache = ResultCache[_Answered](folder, explainer.task_model, [names, REMOVED, seed], _Answered)
     answered = []
     for number, case in with_progress("cases", cases, on_progress):
-        about = (hashlib.sha256(case.path.read_bytes()).hexdigest(), case.question, case.answer, case.evidence)
+        digest = hashlib.sha256(case.path.read_bytes()).hexdigest()
         measure = partial(_measure, explainer, case, dict(zip(names, chosen.values(), strict=True)), seed + number)
-        answered.append(cache.cached(measure, "case", str(case.path.name), *about))
-    right = [one for one in answered if one.right]
-    if not right:
+        key = (str(case.path.name), digest, case.question, case.answer, case.evidence)
+        answered.append(cache.cached(measure, "case", *key))
+    first_right = next((answer for answer in answered if answer.right), None)
+    if first_right is None:
         raise DataError("the model answers none of these cases right, and a wrong answer rests on something else")
-    counts = dict(Counter(case.level for case in cases))
-    rights = dict(Counter(case.level for case, one in zip(cases, answered, strict=True) if one.right))
-    losses = [
-        (case.level, one.losses[0], one.losses[1]) for case, one in zip(cases, answered, strict=True) if one.losses
-    ]
+    answered_cases = list(zip(cases, answered, strict=True))
+    case_counts = dict(Counter(case.level for case in cases))
+    right_counts = dict(Counter(case.level for case, answer in answered_cases if answer.right))
+    losses = [(case.level, answer.losses[0], answer.losses[1]) for case, answer in answered_cases if answer.losses]
     results = []
     for name in [*names, RANDOM]:
         words = [
             PointedWord(number, case.level, *figures)
-            for number, (case, one) in enumerate(zip(cases, answered, strict=True))
-            for figures in one.figures.get(name, ())
+            for number, (case, answer) in enumerate(answered_cases)
+            for figures in answer.figures.get(name, ())
         ]
         if words:
-            passes = _passes(name, chosen.get(name), right[0].parts)
-            results.append(Pointing(name, passes, words, counts, rights, losses))
+            passes = _passes(name, chosen.get(name), first_right.parts)
+            results.append(Pointing(name, passes, words, case_counts, right_counts, losses))
     return results
 
 
 def _passes(name: str, method: Method | None, parts: int) -> int:
+    """Return the passes of a method for an answer of one word.
+
+    Args:
+        name: Its name.
+        method: The method of this library; None for one of `PEERS`, and for chance.
+        parts: How many parts the picture or the sound has.
+    """
     if method is not None:
         return 2 if isinstance(method, FrozenGradient) else 1
     return {"gradient-x-input": 2, "integrated-gradients": 2 * STEPS, "occlusion": parts + 1, RANDOM: 0}.get(name, 1)
 
 
 def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method | None], seed: int) -> _Answered:
-    """Measure the methods on a case."""
+    """Measure the methods on a case.
+
+    Args:
+        explainer: The model.
+        case: The case.
+        methods: Methods of this library, and None for each of `PEERS`, by name.
+        seed: Of the ranking by chance.
+    """
     most = len(explainer.language_model.tokenizer(case.answer)["input_ids"]) + SPARE
     g = explainer.generate(case.prompt, method="frozen-gradient:read_at=0", max_new_tokens=most)
     rows = _rows_of_words(g, case.answer)
@@ -189,7 +203,7 @@ def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method
             else:
                 explained = explainer.generate(case.prompt, method=method, max_new_tokens=most)
                 scored[name] = (explained.images or explained.audio)[0]
-    figures = {name: _figures(each, media, case, rows, answer) for name, each in scored.items()}
+    figures = {name: _figures(medium, media, case, rows, answer) for name, medium in scored.items()}
     losses = _losses(explainer, case, g, rows, most)
     return _Answered(right=True, parts=media.scores[0].size, figures=figures, losses=losses)
 
@@ -197,7 +211,18 @@ def _measure(explainer: Explainer, case: PointingCase, methods: dict[str, Method
 def _losses(
     explainer: Explainer, case: PointingCase, g: Attribution, rows: list[list[int]], most: int
 ) -> tuple[float, ...]:
-    """Return the nats that an answer loses without the parts of the highest scores, and without as many others."""
+    """Return the nats that an answer loses without the parts of the highest scores, and without as many others.
+
+    Args:
+        explainer: The model.
+        case: The case.
+        g: What the model generated.
+        rows: The generated tokens of each word of the answer.
+        most: Most tokens that are generated.
+
+    Returns:
+        Both; nothing where there are too few parts.
+    """
     if not case.question:  # a sound, which is transcribed
         tested = explainer.generate(case.prompt, max_new_tokens=most, verify=TESTED)
     else:
@@ -233,18 +258,18 @@ def _figures(
         rows: The tokens of each word.
         answer: The model's.
     """
-    nearest = middles(media)[:, None] - middles(scored)[None]  # (N, M, axes)
-    place = np.square(nearest).sum(-1).argmin(1)  # (N,)
+    distances = middles(media)[:, None] - middles(scored)[None]  # (N, M, axes)
+    nearest = np.square(distances).sum(-1).argmin(1)  # (N,), of each removed part the scored one
     figures = []
     for tokens, evidence in zip(rows, case.evidence, strict=True):
         scores = np.asarray(scored.scores[tokens].sum(0), np.float64).ravel()  # (M,)
         inside = on_evidence(scored, evidence)  # (M,)
         positive = np.clip(scores, 0, None)
         mass = positive[inside].sum() / positive.sum() if positive.any() else 0.0
-        order = np.argsort(-scores[place], kind="stable")
+        order = np.argsort(-scores[nearest], kind="stable")  # (N,)
         removed = [np.isin(np.arange(len(order)), order[: math.ceil(share * len(order))]) for share in REMOVED]
-        kept = [answer.probabilities(without)[tokens].prod() for without in removed]
-        drop = answer.own_probabilities[tokens].prod() - np.mean(kept)
+        probabilities = [answer.probabilities(without)[tokens].prod() for without in removed]
+        drop = answer.own_probabilities[tokens].prod() - np.mean(probabilities)
         figures.append([float(inside[scores.argmax()]), float(mass), float(drop), float(inside.mean())])
     return figures
 

@@ -62,6 +62,11 @@ def load_pointing_cases(path: str | Path, limit: int) -> list[PointingCase]:
 
 
 def _case(folder: Path, row: Mapping[str, Any]) -> PointingCase:
+    """Return a row of the file as a case.
+
+    Raises:
+        ValueError: If something of it is missing.
+    """
     answer, level = str(row["answer"]), str(row.get("level", ""))
     words = answer.split()
     if not words:
@@ -81,6 +86,7 @@ def _case(folder: Path, row: Mapping[str, Any]) -> PointingCase:
 
 
 def _spans(values: Any, numbers: int) -> Evidence:
+    """Return lists of so many numbers each as evidence."""
     spans = tuple(tuple(float(value) for value in span) for span in values)
     if not spans or any(len(span) != numbers for span in spans):
         raise ValueError(f"evidence is a list of {numbers} numbers each")
@@ -89,8 +95,8 @@ def _spans(values: Any, numbers: int) -> Evidence:
 
 def middles(media: Medium) -> npt.NDArray[np.float64]:
     """Return the middle of each part of a picture or sound, (N, 2) or (N, 1)."""
-    where = np.asarray(media.places, np.float64)
-    low, high = np.split(where.reshape(-1, where.shape[-1]), 2, axis=-1)
+    boxes = np.asarray(media.places, np.float64)  # (..., 2 axes)
+    low, high = np.split(boxes.reshape(-1, boxes.shape[-1]), 2, axis=-1)  # (N, axes) each
     return (low + high) / 2
 
 

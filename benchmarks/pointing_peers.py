@@ -86,6 +86,7 @@ class SignalAnswer:
         return self._chosen(self.values)
 
     def _chosen(self, values: Tensor) -> Array:
+        """Return the probability of each generated token, (G,), for other numbers."""
         with torch.no_grad():
             logits = self.logits(values)
         chosen = logits.softmax(-1).gather(-1, self.ids[:, None])[:, 0]
@@ -93,6 +94,7 @@ class SignalAnswer:
 
     @property
     def _spread(self) -> ScoreSpread:
+        """How the scores of the entry's parts become those of places."""
         if self.medium.by_part is None:
             raise UnsupportedModelError(f"where in {self.medium.name} its parts are cannot be told")
         return self.medium.by_part
@@ -101,6 +103,8 @@ class SignalAnswer:
     def parts(self) -> Tensor:
         """Which part each number belongs to, in the shape of the numbers; -1 where it belongs to none."""
         values = torch.zeros(self.entry.input_shape, requires_grad=True)
+        # The derivative of the mean of a part by a number is positive if the number belongs to it; of the means times
+        # their indices it is that times the index of the part.
         means = self.entry.patch_means(values)  # (N,)
         order = torch.arange(len(means), dtype=means.dtype)
         (weight,) = torch.autograd.grad(means.sum(), values, retain_graph=True)
@@ -128,6 +132,7 @@ class SignalAnswer:
         return np.asarray(self._spread(scores.double().numpy()), np.float64)
 
     def _captum(self, method: str, token: int) -> Tensor:
+        """Return the scores of the numbers for one generated token by a method of Captum, in a batch of one."""
         captum = import_package("captum.attr")
         values = self.values.detach()[None].clone()
         scores: Tensor
@@ -150,6 +155,7 @@ class SignalAnswer:
         return scores.detach()
 
     def _rollout(self) -> Array:
+        """Return the attention rollout of each generated token to the tokens that stand for the picture, (G, P)."""
         with torch.no_grad():
             copied: Any = clone(self.model)
             copied.set_attn_implementation("eager")  # fused kernels return no probabilities
@@ -171,7 +177,9 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     Raises:
         UnsupportedModelError: If nothing but token ids is read.
     """
-    model, count, ids = explainer.language_model, g.prompt_tokens or 0, torch.tensor(g.token_ids)
+    model = explainer.language_model
+    ids = torch.tensor(g.token_ids)  # (T,)
+    count = g.prompt_tokens or 0
     if g.images:
         encoding = read_completion(model, prompt, ids[count:].tolist()).encoding
         inputs = model.batch([encoding], [0]).inputs
@@ -179,9 +187,10 @@ def signal_answer(explainer: Explainer, g: Attribution, prompt: Any) -> SignalAn
     else:
         task: Any = model.task
         sound = read_sound(prompt, task.rate, 0)
-        heard = task.read_signal(model, sound)
-        inputs = {name: value[None] for name, value in heard.inputs.items()} | {"decoder_input_ids": ids[None]}
-        medium = heard.medium
+        encoded_sound = task.read_signal(model, sound)
+        inputs = {name: value[None] for name, value in encoded_sound.inputs.items()}
+        inputs["decoder_input_ids"] = ids[None]
+        medium = encoded_sound.medium  # a function of the number of parts
     entry = find_signal_entry(private_clone(model.unmodified), inputs)
     signal = next((name for name, value in inputs.items() if value.is_floating_point()), "")
     if entry is None or math.prod(entry.input_shape) != inputs[signal].numel():

@@ -34,8 +34,8 @@ def evaluate_verdicts(
     pairs = list(_with_other_pictures(cases))
     answers = []
     for _, (case, other) in with_progress("answers with another picture", pairs, on_progress):
-        cited = [explainer.cite(messages=asked.prompt, answer=case.answer, verify=1) for asked in (case, other)]
-        answers.append(PicturedAnswer(*(float(each.sentence_losses[0]) for each in cited)))
+        own, with_other = (explainer.cite(messages=c.prompt, answer=case.answer, verify=1) for c in (case, other))
+        answers.append(PicturedAnswer(float(own.sentence_losses[0]), float(with_other.sentence_losses[0])))
     return answers
 
 

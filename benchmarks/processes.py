@@ -28,11 +28,11 @@ def measured_apart(module: str, job: Any, what: str) -> Any:
         DataError: If the process fails, for want of memory for example.
     """
     command = [sys.executable, "-m", module, json.dumps(job)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
-    if done.returncode:
-        printed = done.stderr.strip().splitlines() or [f"exit {done.returncode}"]
-        raise DataError(f"measuring {what} failed: {printed[-1]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    ended = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | GIVE_BACK)  # noqa: S603
+    if ended.returncode:
+        error_lines = ended.stderr.strip().splitlines() or [f"exit {ended.returncode}"]
+        raise DataError(f"measuring {what} failed: {error_lines[-1]}")
+    return json.loads(ended.stdout.splitlines()[-1])
 
 
 def run_job(measure: Callable[..., Any], arguments: Sequence[str]) -> None:

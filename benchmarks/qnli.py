@@ -23,20 +23,21 @@ def qnli_questions(rows: Sequence[Mapping[str, Any]], count: int, seed: int = 0,
         DataError: If there are too few rows.
     """
     random = np.random.default_rng(seed)
-    answered = [i for i, row in enumerate(rows) if row["label"] == 0]
+    answered = [index for index, row in enumerate(rows) if row["label"] == 0]
     if not answered or len(rows) < sentences:
         raise DataError(f"a document of {sentences} sentences needs as many rows, and one with label 0")
     questions = []
-    for i in random.permutation(answered)[:count].tolist():
-        question, evidence = str(rows[i]["question"]), _one_line(rows[i])
-        shuffled = [rows[index] for index in random.permutation(len(rows)).tolist()]
+    for index in random.permutation(answered)[:count].tolist():
+        question, evidence = str(rows[index]["question"]), _one_line(rows[index])
+        shuffled = [rows[other] for other in random.permutation(len(rows)).tolist()]
         others = (_one_line(row) for row in shuffled if row["label"] != 0 or row["question"] != question)
         distinct = dict.fromkeys(text for text in others if text != evidence)
         document = [evidence, *islice(distinct, sentences - 1)]
         order = random.permutation(len(document)).tolist()
-        questions.append(Question(question, {"text": "\n\n".join(document[k] for k in order)}))
+        questions.append(Question(question, {"text": "\n\n".join(document[place] for place in order)}))
     return questions
 
 
 def _one_line(row: Mapping[str, Any]) -> str:
+    """Return the sentence of a row, its words with one space between them."""
     return " ".join(str(row["sentence"]).split())

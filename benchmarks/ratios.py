@@ -54,9 +54,20 @@ def row(
     at_least: bool = False,
     note: str = "",
 ) -> Row:
-    """Return the row of a ratio of times; `parts` say where the time goes."""
+    """Return the row of a ratio of times.
+
+    Args:
+        name: A short name.
+        work: What is compared.
+        over: The times above the line.
+        under: The times below it.
+        bound: What the median should reach.
+        *parts: Further times, which say where the time goes.
+        at_least: Whether the bound is a lower one.
+        note: What a reader should know.
+    """
     seconds = {timing.name: timing.median for timing in (over, under, *parts)}
-    return Row(name, work, ratios(over, under), bound, at_least, seconds, note)
+    return Row(name, work, ratios(over, under), bound, at_least=at_least, seconds=seconds, note=note)
 
 
 def as_table(rows: Sequence[Row]) -> str:
@@ -64,7 +75,7 @@ def as_table(rows: Sequence[Row]) -> str:
     lines = ["| work | bound | median | spread | |", "|---|---:|---:|---:|---|"]
     for r in rows:
         sign = "≥" if r.at_least else "≤"
-        low, high = (_short(f(r.figures)) for f in (min, max))
+        low, high = _short(min(r.figures)), _short(max(r.figures))
         times = ", ".join(f"{name} {_time(seconds)}" for name, seconds in r.seconds.items())
         work = f"{r.work} ({'; '.join(filter(None, (times, r.note)))})" if times or r.note else r.work
         verdict = "pass" if r.passed else "**fail**"
@@ -79,8 +90,10 @@ def as_state(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _short(figure: float) -> str:
+    """Return a ratio as text."""
     return f"{figure:.3f}" if figure < 10 else f"{figure:.0f}"
 
 
 def _time(seconds: float) -> str:
+    """Return a time as text."""
     return f"{seconds:.3g} s" if seconds >= 1 else f"{seconds * 1e3:.3g} ms"

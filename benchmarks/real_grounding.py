@@ -470,7 +470,7 @@ def missing_words(words: Sequence[str], evidence: ComparedText) -> list[bool]:
     """Return whether each word of a claim is of a number, a name or a long word that stands nowhere in the evidence."""
     ends = np.cumsum([len(word) + 1 for word in words])  # (W,)
     claim = " ".join(words)
-    stated = [word for word in all_words(claim) if is_stated(word.text, word.kind)]
+    stated = [word for word in all_words(claim) if is_stated(word)]
     missing = [word for word in stated if word.kind != "numeral" and not evidence.has(word.text, word.kind)]
     starts = ends - [len(word) + 1 for word in words]  # (W,)
     spans = zip(starts, ends, strict=True)

@@ -48,17 +48,26 @@ class Removed(NamedTuple):
 def masked_sentences(path: Path, mask: str, limit: int, split: str, seed: int = 0) -> list[str]:
     """Return sentences of a corpus with one word masked, which a masked language model fills in.
 
+    Args:
+        path: As in `split_sentences`.
+        mask: The mask token.
+        limit: Most sentences.
+        split: As in `split_sentences`.
+        seed: Draws sentences and words.
+
     Raises:
         DataError: If the file cannot be read, or has no sentence of a fitting length.
     """
     random = np.random.default_rng(seed)
-    lines = [words for words in map(str.split, split_sentences(path, split)) if WORDS[0] <= len(words) <= WORDS[1]]
-    if not lines:
-        raise DataError(f"{path}: no sentence of {WORDS[0]} to {WORDS[1]} words")
+    fewest, most = WORDS
+    sentences = [words for words in map(str.split, split_sentences(path, split)) if fewest <= len(words) <= most]
+    if not sentences:
+        raise DataError(f"{path}: no sentence of {fewest} to {most} words")
     texts = []
-    for i in random.permutation(len(lines))[:limit].tolist():
-        place = int(random.integers(len(lines[i])))
-        texts.append(" ".join([*lines[i][:place], mask, *lines[i][place + 1 :]]))
+    for index in random.permutation(len(sentences))[:limit].tolist():
+        words = sentences[index]
+        place = int(random.integers(len(words)))
+        texts.append(" ".join([*words[:place], mask, *words[place + 1 :]]))
     return texts
 
 
@@ -77,7 +86,7 @@ def measure(
         on_progress: Called with what is done, groups of texts done and groups in all.
     """
     groups = [list(texts[start : start + TEXTS_AT_ONCE]) for start in range(0, len(texts), TEXTS_AT_ONCE)]
-    changes: dict[tuple[bool, bool], list[Array]] = {}
+    changes: dict[tuple[bool, bool], list[Array]] = {}  # by whether words are masked, and whether they are drawn
     for _, group in with_progress("texts", groups, on_progress):
         encodings = explainer.encode(group)
         for at_random in (False, True):
@@ -86,11 +95,12 @@ def measure(
                 answers = TextAnswers(explainer.task_model, encodings, results, masked=masked)
                 deletions = delete_words(answers, results)
                 is_value = results[0].target.kind == "value"
+                # `flips` is how many words are removed until the prediction changes, (n,).
                 changed = (deletions.flips[:, None] <= np.array(COUNTS)).astype(float)  # (n, 4)
                 changes.setdefault((masked, at_random), []).append(deletions.falls if is_value else changed)
     joined = {key: np.concatenate(parts) for key, parts in changes.items()}
     return [
-        Removed("masked" if masked else "deleted", joined[masked, False], joined[masked, True])
+        Removed("masked" if masked else "deleted", highest=joined[masked, False], random=joined[masked, True])
         for masked in (False, True)
     ]
 
@@ -105,9 +115,15 @@ def table(results: Sequence[Removed]) -> str:
     ]
     rows = []
     for result in results:
-        both = [f"{h:.2f}, {r:.2f}" for h, r in zip(result.highest.mean(0), result.random.mean(0), strict=True)]
-        ahead = [interval_text(mean_interval(column)) for column in (result.highest - result.random).T]
-        rows.append([result.by, str(len(result.highest)), *both, *ahead])
-    gain = (results[0].highest - results[0].random) - (results[1].highest - results[1].random)  # (N, 4)
-    rows.append(["deleted less masked", "", *[""] * len(COUNTS), *(interval_text(mean_interval(c)) for c in gain.T)])
+        means = zip(result.highest.mean(0), result.random.mean(0), strict=True)
+        both = [f"{highest:.2f}, {at_random:.2f}" for highest, at_random in means]
+        rows.append([result.by, str(len(result.highest)), *both, *_intervals(result.highest - result.random)])
+    deleted, masked = results
+    gain = (deleted.highest - deleted.random) - (masked.highest - masked.random)  # (N, 4)
+    rows.append(["deleted less masked", "", *[""] * len(COUNTS), *_intervals(gain)])
     return markdown_table(columns, rows)
+
+
+def _intervals(values: Array) -> list[str]:
+    """Return the mean of each column over texts, (N, 4), with its interval."""
+    return [interval_text(mean_interval(column)) for column in values.T]

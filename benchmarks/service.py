@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -92,21 +91,22 @@ def as_table(measured: Sequence[Served]) -> str:
     columns = ["each request is", "answers", "refused", "wrong", "a second", "half within", "99% within", "memory"]
     rows = [
         [
-            f"one {one.calls}",
-            f"{one.answers:,}",
-            f"{one.refused:,}",
-            f"{one.wrong:,}",
-            f"{one.answers / one.seconds:.0f}",
-            *(f"{1000 * part:.0f} ms" for part in (one.half, one.most)),
-            f"{one.first:.0f} to {one.last:.0f} MiB",
+            f"one {served.calls}",
+            f"{served.answers:,}",
+            f"{served.refused:,}",
+            f"{served.wrong:,}",
+            f"{served.answers / served.seconds:.0f}",
+            f"{1000 * served.half:.0f} ms",
+            f"{1000 * served.most:.0f} ms",
+            f"{served.first:.0f} to {served.last:.0f} MiB",
         ]
-        for one in measured
+        for served in measured
     ]
     return markdown_table(columns, rows)
 
 
 def _of_example(model: str | None) -> dict[str, Any]:
-    """Return the names of the example, for a model."""
+    """Run the example's file for a model, and return what it defines, by name."""
     names: dict[str, Any] = {}
     if model is not None:
         os.environ["MODEL"] = model
@@ -120,36 +120,50 @@ def _bare(explainer: Explainer) -> Callable[[Sequence[str]], list[Any]]:
     tokenizer = explainer.tokenizer
 
     def predict(texts: Sequence[str]) -> list[Any]:
+        """Return what the service reads of an explanation."""
         with torch.inference_mode():
             logits = module(**tokenizer(list(texts), padding=True, truncation=True, return_tensors="pt")).logits
-        best, labels = logits.softmax(-1).max(-1)
-        names = [module.config.id2label[i] for i in labels.tolist()]
-        predictions = [SimpleNamespace(label=name, probability=p) for name, p in zip(names, best.tolist(), strict=True)]
-        return [SimpleNamespace(prediction=prediction, words=list, notes=()) for prediction in predictions]
+        probabilities, label_ids = logits.softmax(-1).max(-1)  # (B,) each
+        results = []
+        for probability, label_id in zip(probabilities.tolist(), label_ids.tolist(), strict=True):
+            prediction = SimpleNamespace(label=module.config.id2label[label_id], probability=probability)
+            results.append(SimpleNamespace(prediction=prediction, words=list, notes=()))  # `words()` is []
+        return results
 
     return predict
 
 
 def _words(result: Any) -> tuple[str, list[float]]:
+    """Return the label of a result, and the scores of its words."""
     return result.prediction.label, [float(word.score) for word in result.words()]
 
 
 async def _ask(
     service: dict[str, Any], calls: str, expected: dict[str, tuple[str, list[float]]], clients: int, seconds: float
 ) -> Served:
-    """Let clients ask until the time is over, and compare what is answered."""
+    """Let clients ask until the time is over, and compare what is answered.
+
+    Args:
+        service: What the example defines.
+        calls: As in `Served`.
+        expected: The label and the scores of a single call, by text.
+        clients: How many ask at once.
+        seconds: How long.
+    """
     import httpx
 
-    texts, times, tallies = list(expected), [], dict.fromkeys(("refused", "wrong"), 0)
-    peaks: list[float] = []
+    texts = list(expected)
+    times: list[float] = []  # seconds of each answer
+    tallies = {"refused": 0, "wrong": 0}
+    peaks: list[float] = []  # of memory in each slice of the time, in MiB
     transport = httpx.ASGITransport(app=service["app"], raise_app_exceptions=False)
 
     async def client(number: int, http: httpx.AsyncClient, end: float) -> None:
+        """Ask about one text after the other until a moment."""
         draw = random.Random(number)  # noqa: S311
-        for _ in count():
-            if time.monotonic() >= end:
-                return
-            text, start = draw.choice(texts), time.perf_counter()
+        while time.monotonic() < end:
+            text = draw.choice(texts)
+            start = time.perf_counter()
             answer = await http.post("/explain", json={"text": text})
             if answer.status_code != 200:
                 tallies["refused"] += 1
@@ -157,13 +171,14 @@ async def _ask(
             times.append(time.perf_counter() - start)
             label, scores = expected[text]
             state = answer.json()
-            given = [word["score"] for word in state["words"]]
+            answered_scores = [word["score"] for word in state["words"]]
             is_same = calls != "explanation" or (
-                len(given) == len(scores) and np.allclose(given, scores, TOLERANCE, TOLERANCE)
+                len(answered_scores) == len(scores) and np.allclose(answered_scores, scores, TOLERANCE, TOLERANCE)
             )
             tallies["wrong"] += not (is_same and state["label"] == label)
 
     async def ask(http: httpx.AsyncClient, end: float) -> None:
+        """Let all clients ask until a moment."""
         await asyncio.gather(*(client(number, http, end) for number in range(clients)))
 
     lifespan = service["lifespan"](service["app"])
@@ -176,6 +191,16 @@ async def _ask(
             with Peak() as peak:
                 await ask(http, start + seconds * part / SLICES)
             peaks.append((peak.before + peak.added) / 2**20)
-        taken = time.monotonic() - start
+        seconds_taken = time.monotonic() - start
     half, most = np.percentile(times, (50, 99)).tolist()
-    return Served(calls, taken, len(times), tallies["refused"], tallies["wrong"], half, most, peaks[0], peaks[-1])
+    return Served(
+        calls,
+        seconds=seconds_taken,
+        answers=len(times),
+        refused=tallies["refused"],
+        wrong=tallies["wrong"],
+        half=half,
+        most=most,
+        first=peaks[0],
+        last=peaks[-1],
+    )

@@ -79,6 +79,7 @@ class Plant:
 
 
 def _words(row: Row, column: str) -> list[str]:
+    """Return the words of a text of a row in small letters, without signs around them."""
     return [word.strip(".,;!?'\"").lower() for word in str(row[column]).split()]
 
 
@@ -196,6 +197,7 @@ def fine_tuned(
 
 
 def _all_words(row: Row, data: DataSet) -> list[str]:
+    """Return the words of a row's text, or of both of its pair."""
     return " ".join(str(row[column]) for column in TEXTS[data]).split()
 
 
@@ -219,6 +221,7 @@ def _beginning(data: DataSet) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]
     weights = {name: value for name, value in states.items() if not name.startswith("bert.encoder.layer.")}
     for new, old in enumerate(LAYERS):
         layer = whole.bert.encoder.layer[old]
+        # A neuron's reach is the product of what it reads and what it writes.
         reach = layer.intermediate.dense.weight.norm(dim=1) * layer.output.dense.weight.norm(dim=0)  # (neurons,)
         neurons = reach.topk(INNER).indices.sort().values
         for name, value in layer.state_dict().items():

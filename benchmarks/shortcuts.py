@@ -112,6 +112,7 @@ def _rankings(
 
 
 def _attribute(explainer: Explainer, plant: Plant, rows: Sequence[Row], output: str, method: str | None) -> None:
+    """Explain the texts of rows into a folder, with their words."""
     text, *pair = TEXTS[plant.data]
     job = Predictions(text, pair_column=pair[0] if pair else None, words=True)
     attribute(explainer, list(rows), output, job, method=method, progress=False)
@@ -128,20 +129,37 @@ def _is_plant(plant: Plant, reason: Reason) -> bool:
 
 
 def _of_summary(plant: Plant, rate: str, summary: Any) -> Found:
+    """Return the place of a plant among the reasons of a summary."""
     assert isinstance(summary, Summary)  # noqa: S101  # a corpus of predictions
-    places = [i for i, reason in enumerate(summary.reasons, 1) if _is_plant(plant, reason)]
+    places = [place for place, reason in enumerate(summary.reasons, 1) if _is_plant(plant, reason)]
     deciding = [reason for reason in summary.reasons if reason.decides]
     lines = [f"{r.name} → {r.label}, {r.turned.part} of {r.turned.texts}" for r in deciding or summary.reasons[:1]]
     is_named = any(_is_plant(plant, reason) for reason in deciding)
-    place, first = min(places, default=None), "; ".join(lines)
-    return Found(plant.name, rate, "deciding words", place, len(deciding), is_named, first)
+    return Found(
+        plant.name,
+        rate,
+        ranking="deciding words",
+        place=min(places, default=None),
+        named=len(deciding),
+        is_named=is_named,
+        first="; ".join(lines),
+    )
 
 
 def _of_words(plant: Plant, rate: str, ranking: str, ranked: Sequence[tuple[str, str]]) -> Found:
-    """Return the place of a plant among words; of a group of words any of them counts."""
-    parts = set(plant.words.lower().split())
-    places = [i for i, (label, word) in enumerate(ranked, 1) if label == plant.label and word in parts]
-    return Found(plant.name, rate, ranking, min(places, default=None), None, False, " → ".join(reversed(ranked[0])))
+    """Return the place of a plant among ranked labels with words; of a group of words any of them counts."""
+    words_of_plant = set(plant.words.lower().split())
+    places = [place for place, (label, word) in enumerate(ranked, 1) if label == plant.label and word in words_of_plant]
+    first_label, first_word = ranked[0]
+    return Found(
+        plant.name,
+        rate,
+        ranking,
+        place=min(places, default=None),
+        named=None,
+        is_named=False,
+        first=f"{first_word} → {first_label}",
+    )
 
 
 def _words(folder: str) -> list[tuple[str, Mapping[str, float]]]:
@@ -160,34 +178,46 @@ def _words(folder: str) -> list[tuple[str, Mapping[str, float]]]:
 def _ranked(
     words: Sequence[tuple[str, Mapping[str, float]]], value: Callable[[str, str, Sequence[float]], tuple[float, ...]]
 ) -> list[tuple[str, str]]:
+    """Return predictions with words, those of the highest value first; words in few texts are left out.
+
+    Args:
+        words: What `_words` returns.
+        value: Returns the value of a prediction and a word from the word's shares in the texts with this prediction.
+    """
     shares: dict[tuple[str, str], list[float]] = defaultdict(list)
     for prediction, scores in words:
         for word, share in scores.items():
             shares[prediction, word].append(share)
-    ranked = {key: value(*key, some) for key, some in shares.items() if len(some) >= LEAST}
-    return sorted(ranked, key=lambda key: (ranked[key], key), reverse=True)
+    values = {}
+    for (prediction, word), shares_of_word in shares.items():
+        if len(shares_of_word) >= LEAST:
+            values[prediction, word] = value(prediction, word, shares_of_word)
+    return sorted(values, key=lambda key: (values[key], key), reverse=True)
 
 
 def _by_scores(words: Sequence[tuple[str, Mapping[str, float]]]) -> list[tuple[str, str]]:
     """Rank words by the lower end of the interval of their mean share of the scores."""
 
-    def lower_end(_: str, __: str, some: Sequence[float]) -> tuple[float, ...]:
-        return (float(np.mean(some)) - 1.96 * float(np.std(some, ddof=1)) / sqrt(len(some)),)
+    def lower_end(_: str, __: str, shares: Sequence[float]) -> tuple[float, ...]:
+        """Return the lower end of the 95% interval of the mean."""
+        return (float(np.mean(shares)) - 1.96 * float(np.std(shares, ddof=1)) / sqrt(len(shares)),)
 
     return _ranked(words, lower_end)
 
 
 def _counted(words: Sequence[tuple[str, Mapping[str, float]]]) -> list[tuple[str, str]]:
     """Rank words by their pointwise mutual information with a prediction, then by how many texts they stand in."""
-    usual: dict[str, int] = defaultdict(int)
-    texts: dict[str, int] = defaultdict(int)
+    texts_of_label: dict[str, int] = defaultdict(int)
+    texts_of_word: dict[str, int] = defaultdict(int)
     for prediction, scores in words:
-        usual[prediction] += 1
+        texts_of_label[prediction] += 1
         for word in scores:
-            texts[word] += 1
+            texts_of_word[word] += 1
 
-    def information(label: str, word: str, some: Sequence[float]) -> tuple[float, ...]:
-        return log(len(some) * len(words) / (texts[word] * usual[label])), float(len(some))
+    def information(label: str, word: str, shares: Sequence[float]) -> tuple[float, ...]:
+        """Return the information, and in how many texts of the label the word stands."""
+        count = len(shares)
+        return log(count * len(words) / (texts_of_word[word] * texts_of_label[label])), float(count)
 
     return _ranked(words, information)
 
@@ -195,16 +225,18 @@ def _counted(words: Sequence[tuple[str, Mapping[str, float]]]) -> list[tuple[str
 def as_table(found: Sequence[Found]) -> str:
     """Return the tables: how often each ranking finds a plant, then what each summary calls deciding."""
     lines = ["| ranking | texts | first | first or second | called deciding |", "|---|---|---:|---:|---:|"]
-    planted = [one for one in found if " none" not in one.plant]
-    for ranking, rate in dict.fromkeys((one.ranking, one.rate) for one in planted):
-        some = [one for one in planted if (one.ranking, one.rate) == (ranking, rate)]
-        shares = (share_of([(one.place or LISTED + 1) <= most for one in some]) for most in (1, LISTED))
+    planted = [result for result in found if " none" not in result.plant]
+    for ranking, rate in dict.fromkeys((result.ranking, result.rate) for result in planted):
+        results = [result for result in planted if (result.ranking, result.rate) == (ranking, rate)]
+        places = [result.place or LISTED + 1 for result in results]  # behind the listed ones where it is not found
+        shares = (share_of([place <= most for place in places]) for most in (1, LISTED))
         cells = [f"{s.part} of {s.texts} ({s.low:.2f} to {s.high:.2f})" for s in shares if s is not None]
-        named = f"{sum(one.is_named for one in some)} of {len(some)}" if some[0].named is not None else ""
+        is_of_summary = results[0].named is not None
+        named = f"{sum(result.is_named for result in results)} of {len(results)}" if is_of_summary else ""
         lines.append(f"| {ranking} | {rate} | {' | '.join(cells)} | {named} |")
     lines += ["", "| plant | texts | place | called deciding | these, or the strongest |", "|---|---|---:|---:|---|"]
-    for one in found:
-        if one.named is not None:
-            place = "" if " none" in one.plant else str(one.place or "none")
-            lines.append(f"| {one.plant} | {one.rate} | {place} | {one.named} | {one.first} |")
+    for result in found:
+        if result.named is not None:
+            place = "" if " none" in result.plant else str(result.place or "none")
+            lines.append(f"| {result.plant} | {result.rate} | {place} | {result.named} | {result.first} |")
     return "\n".join(lines) + "\n"

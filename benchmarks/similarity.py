@@ -32,6 +32,16 @@ def evaluate_similarity(
 ) -> list[RankingResult]:
     """Compare methods with leave-one-out on the tokens of both texts of each pair.
 
+    Args:
+        explainer: An embedding model.
+        pairs: The pairs of texts.
+        methods: What to measure; leave-one-out is added.
+        seed: Of the bootstrap.
+        on_progress: Called with what is done, pairs done and pairs in all.
+
+    Returns:
+        Leave-one-out first, then the methods.
+
     Raises:
         DataError: If no text has three tokens.
     """
@@ -41,11 +51,14 @@ def evaluate_similarity(
     for _, (first, second) in with_progress("pairs", pairs, on_progress):
         removed = explainer.similarity(first, second, method=REFERENCE)
         texts = [tokens for text in (0, 1) if len(tokens := _tokens(removed, text)) >= LEAST]
-        counts += [len(texts)] if texts else []
-        for method in chosen if texts else ():
+        if not texts:
+            continue
+        counts.append(len(texts))
+        for method in chosen:
             result = removed if method.spec == REFERENCE else explainer.similarity(first, second, method=method)
             figures = [agreement(result.scores[tokens], removed.scores[tokens]) for tokens in texts]
-            rows[method.spec].append({name: sum(f[name] for f in figures) for name in figures[0]})
+            sums = {name: sum(of_text[name] for of_text in figures) for name in figures[0]}  # over the pair's texts
+            rows[method.spec].append(sums)
     if not counts:
         raise DataError(f"no text has {LEAST} tokens")
     return [summarise_ranking(method.spec, rows[method.spec], method.info.passes, seed, counts) for method in chosen]
@@ -58,4 +71,5 @@ def similarity_table(results: Sequence[RankingResult]) -> str:
 
 def _tokens(s: Attribution, text: int) -> list[int]:
     """Return the tokens of one of the two texts that are not special."""
-    return [i for i, sequence in enumerate(s.units.sequence) if sequence == text and not s.special_tokens_mask[i]]
+    of_text = [token for token, sequence in enumerate(s.units.sequence) if sequence == text]
+    return [token for token in of_text if not s.special_tokens_mask[token]]

@@ -107,21 +107,23 @@ def delete_each_word(explainer: Explainer, encodings: list[Encoding]) -> Deletio
         for part in removable_for_task(model, a).parts
     ]
     answers = TextAnswers(model, encodings, predicted)
-    whole, without = answers([TextRemoval(text, ()) for text in range(len(encodings))]), answers(words)
+    whole = answers([TextRemoval(text, ()) for text in range(len(encodings))])
+    without = answers(words)
     texts = np.array([word.text for word in words])  # (W,)
+    flips = [answer.outcome != whole[word.text].outcome for word, answer in zip(words, without, strict=True)]
     return Deletions(
-        texts,
-        [word.tokens for word in words],
-        log_odds(np.array([answer.value for answer in whole]))[texts],
-        log_odds(np.array([answer.value for answer in without])),
-        np.array([answer.outcome != whole[word.text].outcome for word, answer in zip(words, without, strict=True)]),
+        text=texts,
+        tokens=[word.tokens for word in words],
+        whole=log_odds(np.array([answer.value for answer in whole]))[texts],
+        without=log_odds(np.array([answer.value for answer in without])),
+        flips=np.array(flips),
     )
 
 
 def scores_of(explainer: Explainer, explained: Sequence[Attribution], words: Deletions) -> Array:
     """Return a method's score of each deleted word, (W,)."""
     parts = [removable_for_task(explainer.task_model, a).parts for a in explained]
-    scores = {(t, part.tokens): float(part.score) for t, of_text in enumerate(parts) for part in of_text}
+    scores = {(text, part.tokens): float(part.score) for text, of_text in enumerate(parts) for part in of_text}
     return np.array([scores[key] for key in zip(words.text.tolist(), words.tokens, strict=True)])  # (W,)
 
 
@@ -156,50 +158,76 @@ def simulate(words: Deletions, scores: Array | None) -> tuple[Array, Array]:
 
 
 def judge(name: str, passes: float | None, words: Deletions, scores: Array | None, seed: int = 0) -> Simulated:
-    """Return how well a reader of scores simulates the model; texts are drawn with all of their words."""
+    """Return how well a reader of scores simulates the model, with intervals over texts with all of their words.
+
+    Args:
+        name: The method's name.
+        passes: Its cost in forward passes; None for the prediction alone.
+        words: The deleted words.
+        scores: The method's score of each, (W,); None for the prediction alone.
+        seed: Of the bootstrap.
+    """
     changes, probability = simulate(words, scores)
     lost = probability_of(words.whole) - probability_of(words.without)  # (W,)
     error = probability_of(words.without) - probability  # (W,)
     texts = words.text.max() + 1
-    told = (changes > 0.5) == words.flips  # (W,)
-    right, wrong = np.zeros((texts, texts)), np.zeros((texts, texts))  # pairs of words, by their texts
-    for t, changing in zip(words.text[words.flips], changes[words.flips], strict=True):
-        others, below = words.text[~words.flips], np.sign(changing - changes[~words.flips])  # (W - changing,)
-        right[t] += np.bincount(others, (below + 1) / 2, texts)
-        wrong[t] += np.bincount(others, (1 - below) / 2, texts)
+    is_told = (changes > 0.5) == words.flips  # (W,)
+    # Pairs of a word that changes the prediction and one that does not, by their texts, (N, N): those in which the
+    # reader takes the first for the likelier one, and those in which not; of ties a half each.
+    right, wrong = np.zeros((texts, texts)), np.zeros((texts, texts))
+    others = words.text[~words.flips]  # (W',), the texts of words that do not change it
+    for text, changing in zip(words.text[words.flips], changes[words.flips], strict=True):
+        order = np.sign(changing - changes[~words.flips])  # (W',): 1, 0 or -1
+        right[text] += np.bincount(others, (order + 1) / 2, texts)
+        wrong[text] += np.bincount(others, (1 - order) / 2, texts)
+
+    # In what follows, w is how often each of the N texts is in each of R samples, (R, N).
 
     def drawn(sample: Any) -> Array:
-        """Return how often each text is in a sample, (R, N); in one without changes, each once."""
+        """Return w for the texts of samples; in a sample without a change of the prediction, each text once."""
         counts = np.stack([np.bincount(row, minlength=texts) for row in np.atleast_2d(sample)]).astype(np.float64)
         counts[counts @ np.bincount(words.text, words.flips, texts) == 0] = 1
         return counts
 
-    def share(values: Array, label: bool) -> Callable[[Array], Array]:
-        chosen = words.flips == label
-        hits, counts = (np.bincount(words.text[chosen], v[chosen], texts) for v in (values, np.ones_like(values)))
-        return lambda w: (w @ hits) / (w @ counts)
+    def share_told(changes_prediction: bool) -> Callable[[Array], Array]:
+        """Return the share of the words that are told, of those that change the prediction or the others, (R,)."""
+        chosen = words.flips == changes_prediction
+        told = np.bincount(words.text[chosen], is_told[chosen].astype(np.float64), texts)  # (N,)
+        counts = np.bincount(words.text[chosen], minlength=texts).astype(np.float64)  # (N,)
+        return lambda w: (w @ told) / (w @ counts)
 
     def auroc(w: Array) -> Array:
+        """Return the share of pairs that are right, (R,)."""
         good, bad = (((w @ pairs) * w).sum(-1) for pairs in (right, wrong))  # (R,) each
         area: Array = good / (good + bad)
         return area
 
     def r2(w: Array) -> Array:
+        """Return the explained variance of the change of the probability, (R,)."""
         count, total, squares, residual = (
-            w @ np.bincount(words.text, v, texts) for v in (lost**0, lost, lost**2, error**2)
+            w @ np.bincount(words.text, values, texts) for values in (lost**0, lost, lost**2, error**2)
         )
         return 1 - residual / (squares - total**2 / count)
 
-    changed, unchanged = share(told.astype(np.float64), True), share(told.astype(np.float64), False)
-    measures = auroc, lambda w: (changed(w) + unchanged(w)) / 2, changed, unchanged, r2
+    changed, unchanged = share_told(True), share_told(False)
 
     def interval(measure: Callable[[Array], Array]) -> Interval:
+        """Return what a measure of w is, with its bootstrap interval."""
+
         def of_sample(sample: Any, axis: int = -1) -> Array:
             return np.squeeze(measure(drawn(sample)))
 
         return bootstrap_interval(of_sample, [np.arange(texts)], seed)
 
-    return Simulated(name, passes, *map(interval, measures))
+    return Simulated(
+        name,
+        passes,
+        auroc=interval(auroc),
+        balanced=interval(lambda w: (changed(w) + unchanged(w)) / 2),
+        changed=interval(changed),
+        unchanged=interval(unchanged),
+        r2=interval(r2),
+    )
 
 
 def evaluate_simulation(

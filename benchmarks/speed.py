@@ -102,18 +102,20 @@ def measure(
     for name in groups:
         if name not in GROUPS:
             raise InputError(f"no rows named {name!r}; there are {', '.join(GROUPS)}")
-    step = on_progress or (lambda *_: None)
-    for done, name in enumerate(groups):
+    show = on_progress or (lambda *_: None)
+    for finished_groups, name in enumerate(groups):
 
-        def tell(text: str, name: str = name, done: int = done) -> None:
-            step(f"{name}, {text}", done, len(groups))
+        def tell(text: str, name: str = name, finished_groups: int = finished_groups) -> None:
+            show(f"{name}, {text}", finished_groups, len(groups))
 
         torch.manual_seed(0)
         yield from GROUPS[name](replace(setup, tell=tell))
-    step("done", len(groups), len(groups))
+    show("done", len(groups), len(groups))
 
 
 def _forward(model: PreTrainedModel, inputs: Mapping[str, Tensor], **options: Any) -> Callable[[], Any]:
+    """Return a function that runs the bare forward pass."""
+
     @torch.inference_mode()
     def forward() -> Any:
         return model(**inputs, **options)
@@ -135,6 +137,7 @@ def _forward_and_backward(model: PreTrainedModel, inputs: Mapping[str, Tensor]) 
 
 
 def _sized(model: PreTrainedModel) -> str:
+    """Return what a language model is called in the table, by its size."""
     count = model.num_parameters()
     return f"causal LM of {count / 1e9:.1f}B weights" if count >= 1e9 else f"causal LM of {count / 1e6:.0f}M weights"
 
@@ -143,6 +146,7 @@ def _sized(model: PreTrainedModel) -> str:
 
 
 def _one_text(setup: Setup) -> Iterator[Row]:
+    """Compare explanations of one text of several lengths with the forward pass."""
     model = random_bert(setup.bert)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
     for length in setup.lengths:
@@ -166,6 +170,7 @@ def _one_text(setup: Setup) -> Iterator[Row]:
 
 
 def _masked(setup: Setup) -> Iterator[Row]:
+    """Compare the explanation of one token of a masked language model with its pass, which computes all logits."""
     model = random_bert(dict(setup.bert) | {"vocab_size": setup.vocabulary}, BertForMaskedLM)
     tokenizer = reference_tokenizer()
     inputs = random_ids(setup.masked_length, setup.vocabulary)
@@ -184,6 +189,7 @@ def _masked(setup: Setup) -> Iterator[Row]:
 
 
 def _next_token(setup: Setup) -> Iterator[Row]:
+    """Compare the explanation of a next token with the forward pass that computes its logits alone."""
     model, tokenizer = language_model(setup.llama)
     explainer = Explainer(model, tokenizer, name="Llama, random weights")
     inputs = random_ids(setup.prompt, model.config.vocab_size)
@@ -198,6 +204,7 @@ def _next_token(setup: Setup) -> Iterator[Row]:
 
 
 def _generated(setup: Setup) -> Iterator[Row]:
+    """Compare the explanation of all generated tokens with one forward pass over prompt and tokens."""
     model, tokenizer = language_model(setup.llama)
     explainer = Explainer(model, tokenizer, name="Llama, random weights")
     prompt = " ".join(["movie"] * (setup.prompt - 1))  # and the token that begins every text
@@ -235,17 +242,31 @@ def _first_calls(
     inputs: Mapping[str, Tensor],
     bounds: dict[str, int],
 ) -> Iterator[Row]:
+    """Compare the first call of methods on a model with the forward pass.
+
+    Args:
+        setup: Sizes and rounds.
+        name: What the model and the input are called in the table.
+        model: The model.
+        tokenizer: Its tokenizer.
+        inputs: What is explained.
+        bounds: The methods, each with its bound.
+    """
+
     def first(method: str) -> None:
+        """Explain by a new explainer, which knows nothing of the model yet."""
         Explainer(model, tokenizer, name=name)(inputs, method=method)
 
     sides = {method: partial(first, method) for method in bounds}
-    times = setup.turns(before=gc.collect, forward=_forward(model, inputs), **sides)  # of what was copied before
+    # Before each round, the copies of the model that earlier explainers made are freed.
+    times = setup.turns(before=gc.collect, forward=_forward(model, inputs), **sides)
     for method, bound in bounds.items():
         work = f"first call of {method}, {name} / forward"
         yield row("first-call", work, times[method], times["forward"], bound)
 
 
-def _served(setup: Setup) -> Iterator[Row]:
+def _from_outputs(setup: Setup) -> Iterator[Row]:
+    """Compare `from_outputs` with the forward pass whose outputs it reads."""
     model = random_bert(setup.bert)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
     inputs = random_ids(setup.short, model.config.vocab_size)
@@ -259,17 +280,20 @@ def _served(setup: Setup) -> Iterator[Row]:
 
 
 def _corpus(setup: Setup) -> Iterator[Row]:
+    """Compare the speed on many texts with bare passes, by the packaged model and by MiniLM."""
     yield from _texts(setup, "default model", *load(device=AUTO))
     yield from _texts(setup, "MiniLM", random_bert(setup.minilm), reference_tokenizer())
 
 
 def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> Iterator[Row]:
+    """Compare the speed of one model on many texts with bare passes, and with transformers' pipeline."""
     from transformers import pipeline
 
     explainer = Explainer(model, tokenizer, name=name)
     texts = list(setup.texts) if setup.texts is not None else random_texts(tokenizer, 872)
     encodings = explainer.encode(texts)
-    groups = [[encodings[i] for i in group] for group in batches(encodings, explainer.task_model.batch_tokens)]
+    places_of_batches = batches(encodings, explainer.task_model.batch_tokens)
+    groups = [[encodings[place] for place in places] for places in places_of_batches]
     inputs = [explainer.task_model.batch(group, list(range(len(group)))).inputs for group in groups]
     predict = pipeline("text-classification", model=model, tokenizer=tokenizer, device=device_named(AUTO))
 
@@ -290,21 +314,33 @@ def _texts(setup: Setup, name: str, model: PreTrainedModel, tokenizer: Any) -> I
     tokens = sum(map(len, encodings))
     note = f"{tokens / times['explain'].median:.0f} tokens/s"
     work = f"{len(texts)} texts, {name}: speed / "
-    bare, ours, parts = times["forward"], times["explain"], (times["tokenizer"], times["head"])
-    bare_work, pipeline_work = f"{work}bare passes over the same batches", f"{work}pipeline that only predicts"
-    yield row("corpus", bare_work, bare, ours, 0.95, *parts, at_least=True, note=note)
-    yield row("pipeline", pipeline_work, times["pipeline"], ours, 1.0, at_least=True)
+    yield row(
+        "corpus",
+        f"{work}bare passes over the same batches",
+        times["forward"],
+        times["explain"],
+        0.95,
+        times["tokenizer"],
+        times["head"],
+        at_least=True,
+        note=note,
+    )
+    pipeline_work = f"{work}pipeline that only predicts"
+    yield row("pipeline", pipeline_work, times["pipeline"], times["explain"], 1.0, at_least=True)
 
 
 def _gradients(setup: Setup) -> Iterator[Row]:
+    """Compare gradient methods with NormXLogit."""
     yield from _methods(setup, setup.short, {"gradient-x-input": 2, f"integrated-gradients:steps={STEPS}": 50})
 
 
 def _decompx(setup: Setup) -> Iterator[Row]:
+    """Compare DecompX with NormXLogit."""
     yield from _methods(setup, setup.long, {"decompx": 20})
 
 
 def _methods(setup: Setup, length: int, methods: Mapping[str, float]) -> Iterator[Row]:
+    """Compare methods with NormXLogit on one text of a length, each with a lower bound of how much longer it takes."""
     model = random_bert(setup.bert)
     explainer = Explainer(model, reference_tokenizer(), name="BERT-base, random weights")
     inputs = random_ids(length, model.config.vocab_size)
@@ -329,7 +365,7 @@ GROUPS: dict[str, Callable[[Setup], Iterator[Row]]] = {
     "next-token": _next_token,
     "generated": _generated,
     "first-call": _first_call,
-    "from-outputs": _served,
+    "from-outputs": _from_outputs,
     "corpus": _corpus,
     "gradients": _gradients,
     "decompx": _decompx,

@@ -139,13 +139,17 @@ def write_traces(count: int, seed: int = 0) -> list[Trace]:
 
 
 def _trace(kind: Kind, random: np.random.Generator) -> Trace:
+    """Write a trace of a kind."""
     fact = FACTS[int(random.integers(len(FACTS)))]
-    things = [fact.things[i] for i in random.permutation(len(fact.things))[:5]]
-    values = [fact.values[i] for i in random.permutation(len(fact.values))]
-    place = int(random.integers(5))
-    sentences = [fact.sentence.format(thing=t, value=v) for t, v in zip(things, values, strict=False)]
-    rows = [json.dumps({"name": t, fact.field: v, "status": "ok"}) for t, v in zip(things, values, strict=False)]
-    system, question = "You answer in one short sentence.", fact.question.format(thing=things[place])
+    things = [fact.things[index] for index in random.permutation(len(fact.things))[:5]]
+    values = [fact.values[index] for index in random.permutation(len(fact.values))]  # six, the last of no thing
+    place = int(random.integers(5))  # of the thing that is asked for
+    sentences, rows = [], []
+    for thing, value in zip(things, values, strict=False):
+        sentences.append(fact.sentence.format(thing=thing, value=value))
+        rows.append(json.dumps({"name": thing, fact.field: value, "status": "ok"}))
+    system = "You answer in one short sentence."
+    question = fact.question.format(thing=things[place])
     if kind == "the system text":
         system, results = " ".join([system, *sentences]), {}
     elif kind == "a tool, with an outdated memory":
@@ -162,10 +166,10 @@ def _trace(kind: Kind, random: np.random.Generator) -> Trace:
         *_calls(results),
         {"role": "assistant", "content": sentences[place]},
     ]
-    said = " ".join(str(message["content"]) for message in messages)
-    others = [value for value in values if value != values[place]]
-    unsaid = next(value for value in reversed(values) if not holds(said, value))
-    return Trace(kind, messages, values[place], unsaid, tuple(value for value in others if holds(said, value)))
+    text = " ".join(str(message["content"]) for message in messages)
+    in_no_message = next(value for value in reversed(values) if not holds(text, value))
+    others = tuple(value for value in values if value != values[place] and holds(text, value))
+    return Trace(kind, messages, value=values[place], other=in_no_message, values=others)
 
 
 def _calls(results: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -190,14 +194,17 @@ def read(explainer: Explainer, traces: Sequence[Trace], on_progress: OnProgress 
         cited = explainer.cite(messages=trace.messages)
         right = all(_nats(cited) >= _nats(_with_value(explainer, trace, value)) for value in trace.values)
         texts = [cited.text[slice(*span)] for span in cited.spans]
-        summed = int(np.argmax(cited.attribution.whole().scores[cited.sources]))
-        attributed, verified = (
-            ranked.top(1)[0].source
-            for ranked in (replace(cited, attribution=replace(cited.attribution, verified=None)), cited)
+        untested = replace(cited, attribution=replace(cited.attribution, verified=None))  # ranked by its evidence
+        holds_fact = [holds(text, trace.value) for text in texts]  # each source
+        found = Found(
+            trace.kind,
+            right,
+            summed=holds_fact[int(np.argmax(cited.attribution.whole().scores[cited.sources]))],
+            attributed=holds_fact[untested.top(1)[0].source],
+            verified=holds_fact[cited.top(1)[0].source],
+            left_out=len(cited.losses),
         )
-        holders = [holds(text, trace.value) for text in texts]
-        firsts = holders[summed], holders[attributed], holders[verified]
-        results.append(Found(trace.kind, right, *firsts, left_out=len(cited.losses)))
+        results.append(found)
     return results
 
 

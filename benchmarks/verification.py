@@ -14,6 +14,7 @@ from normxlogit.evaluation.timing import in_turn, ratio
 from normxlogit.explainer import Explainer
 from normxlogit.leave_out.picking import removable_for_task
 from normxlogit.leave_out.removal import TextRemoval
+from normxlogit.leave_out.smallest import tokens_of
 from normxlogit.leave_out.text_answers import TextAnswers
 
 TRIED: Mapping[str, tuple[int, int, int | Literal["auto"]]] = {
@@ -56,6 +57,7 @@ def passes(explainer: Explainer, texts: Sequence[str], verify: int, rounds: int)
 
 
 def _forward(module: torch.nn.Module, inputs: Mapping[str, torch.Tensor]) -> None:
+    """Run `REPEATS` bare forward passes."""
     with torch.inference_mode():
         for _ in range(REPEATS):
             module(**inputs)
@@ -65,17 +67,19 @@ def set_sizes(
     explainer: Explainer, texts: Sequence[str], what: str, on_progress: OnProgress | None = None
 ) -> list[SetSizes]:
     """Compare the sets that `verify` finds among the first words with the smallest of all their sets, see `TRIED`."""
-    sizes, (words, most, verify) = [], TRIED[what]
+    word_count, most, verify = TRIED[what]
+    sizes = []
     for _, text in with_progress(what, texts, on_progress):
         a = explainer(text, verify=verify)
-        parts = removable_for_task(explainer.task_model, a).parts[:words]
-        sets = [s for size in range(min(most, len(parts)) + 1) for s in itertools.combinations(parts, size)]
+        parts = removable_for_task(explainer.task_model, a).parts[:word_count]
+        set_lengths = range(min(most, len(parts)) + 1)  # the empty set first: the whole text
+        sets = [members for length in set_lengths for members in itertools.combinations(range(len(parts)), length)]
         answers = TextAnswers(explainer.task_model, explainer.encode(text), [a])
-        removals = [TextRemoval(0, tuple(sorted(token for part in s for token in part.tokens))) for s in sets]
+        removals = [TextRemoval(0, tokens_of(parts, members)) for members in sets]
         outcomes = [answer.outcome for answer in answers(removals)]
-        least = next((len(s) for s, o in zip(sets, outcomes, strict=True) if o != outcomes[0]), None)
+        changing = (len(members) for members, outcome in zip(sets, outcomes, strict=True) if outcome != outcomes[0])
         found = None if a.verified is None or a.verified.smallest is None else len(a.verified.smallest.units)
-        sizes.append(SetSizes(found, least))
+        sizes.append(SetSizes(found, smallest=next(changing, None)))
     return sizes
 
 

@@ -61,9 +61,14 @@ def compare(
             length = len(read_answered(explainer.language_model, None, messages=messages).completed.encoding)
             for part in parts:
                 tokenizer.model_max_length = round(part * length)
-                read = _ranked(explainer.cite(messages=messages, verify=0))
-                first_kept = len(set(whole[:FIRST]) & set(read))
-                yield Windowed(part, len(whole), len(read), first_kept, whole[0] == read[0])
+                in_windows = _ranked(explainer.cite(messages=messages, verify=0))
+                yield Windowed(
+                    part,
+                    sources=len(whole),
+                    kept=len(in_windows),
+                    first_kept=len(set(whole[:FIRST]) & set(in_windows)),
+                    same_first=whole[0] == in_windows[0],
+                )
             if on_progress is not None:
                 on_progress("conversations", number + 1, len(cases))
     finally:

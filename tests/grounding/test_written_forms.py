@@ -7,7 +7,7 @@ from normxlogit.grounding.facts import ComparedText, all_words, is_stated
 
 def missing(source, sentence):
     text = ComparedText(source)
-    stated = [word for word in all_words(sentence) if is_stated(word.text, word.kind)]
+    stated = [word for word in all_words(sentence) if is_stated(word)]
     return [word.text for word in stated if word.kind != "numeral" and not text.has(word.text, word.kind)]
 
 

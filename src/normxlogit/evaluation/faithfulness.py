@@ -275,8 +275,14 @@ class Answers(NamedTuple):
 
     @classmethod
     def of(cls, explainer: Explainer, encodings: Sequence[Encoding]) -> "Answers":
-        """Return the answers to texts; measured is the label, or value, that is predicted of the whole text."""
+        """Return the answers to texts: what is measured is the label, or value, that is predicted of the whole text.
+
+        Args:
+            explainer: The model.
+            encodings: The texts.
+        """
         model = explainer.task_model
+        # Of these results only the predictions count: the cheapest method gives them.
         predictions = explainer(list(encodings), method=RANDOM, token_predictions=False)
         deleted = TextAnswers(model, encodings, predictions)
         if not masks(model):

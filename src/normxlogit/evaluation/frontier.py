@@ -103,6 +103,7 @@ MetadataOfPanels = Mapping[str, Mapping[str, Any]]
 
 def frontier_methods(explainer: Explainer) -> list[Method]:
     """Return the methods and settings that are compared by default."""
+    # The token whose embedding is the baseline: the mask token where the tokenizer has one.
     filler = "pad" if explainer.task_model.tokenizer.mask_token_id is None else "mask"
     names = [
         "random",

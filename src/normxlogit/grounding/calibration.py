@@ -81,7 +81,7 @@ def fit(model: TaskModel, supports: Array, is_supported: Labels, data: str) -> C
     slope, intercept = platt(supports, is_supported)
     if slope <= 0:
         raise DataError("this model's support is not higher where the labels say supported: there is no calibration")
-    return Calibration(slope, intercept, data, len(supports), reader_of(model))
+    return Calibration(slope, intercept, data, sentences=len(supports), reader=reader_of(model))
 
 
 def platt(supports: Array, is_supported: Labels) -> tuple[float, float]:

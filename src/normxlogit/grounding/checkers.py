@@ -65,6 +65,12 @@ class Pair(NamedTuple):
 class Checker:
     """A model that was trained to say whether a text supports a sentence.
 
+    Attributes:
+        explainer: The explainer of the model.
+        template: As below.
+        position: As below.
+        labels: What each label means.
+
     Args:
         model: An explainer, or a pipeline, of the model.
         template: How a source and a sentence become the text that the model reads, as its card says, such as

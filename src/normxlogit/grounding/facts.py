@@ -17,7 +17,7 @@ import regex
 from ..results.storage.schema import Index, Indices
 from ..results.units.media import overlap
 from ..text.boundaries import word_spans
-from ..text.characters import UNSPACED, Span
+from ..text.characters import UNSPACED, Span, moved
 from ..text.same import comparable
 from .negation import are_opposed, negations_in
 from .written_forms import LEAST, folded, forms_in, has_number, numbers_in, with_same
@@ -37,6 +37,23 @@ SHORT = 3
 
 STEM = 4
 """Letters with which two long words begin alike that are forms of one, such as "opens" and "opening"."""
+
+
+_INSIDE = ",-'’"
+"""Signs after which a sentence goes on; a capital after another one may begin a sentence, a title or an entry."""
+
+# Escapes of JSON, such as "\\u00e9", several of one character together; and words with one in them.
+_ESCAPE_PATTERN = r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]'
+_ESCAPES = regex.compile(_ESCAPE_PATTERN)
+_ESCAPED_WORD = regex.compile(rf'[^\s"]*(?:{_ESCAPE_PATTERN})[^\s"]*')
+
+# Letters with the marks and signs that belong to them; and words, in which a hyphen or an apostrophe may stand.
+_LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
+_LETTERS = regex.compile(_LETTERS_PATTERN)
+_STATED = regex.compile(rf"{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
+
+_ENDING = ".!?…。！？:;,"
+_UNSPACED = regex.compile(f"[{UNSPACED}]")
 
 
 class SentenceWord(NamedTuple):
@@ -70,7 +87,7 @@ class Facts(NamedTuple):
     @property
     def stated(self) -> tuple[StatedWord, ...]:
         """Its numbers, names and long words."""
-        return tuple(word for word in self.words if is_stated(word.text, word.kind))
+        return tuple(filter(is_stated, self.words))
 
     @property
     def missing(self) -> tuple[StatedWord, ...]:
@@ -168,14 +185,15 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
     words = list[StatedWord]()
     for start, end, written, kind in all_words(sentence):
         if kind != "word" or len(written) >= SHORT:
+            span_in_text = moved((start, end), first)
             standing = tuple(place for place, source in enumerate(sources) if source.has(written, kind))
             is_elsewhere = elsewhere.has(written, kind)
-            words.append(StatedWord(first + start, first + end, written, kind, standing, is_elsewhere))
+            words.append(StatedWord(*span_in_text, written, kind, sources=standing, elsewhere=is_elsewhere))
     quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
     negations = negations_in(comparable(sentence).text)
     opposed = tuple(place for place, source in enumerate(sources) if are_opposed(negations, source.negations))
-    facts = Facts(quoted, tuple(words), None, opposed)
-    return facts._replace(nearest=nearest_source(facts.stated, len(sources)))
+    nearest = nearest_source(list(filter(is_stated, words)), len(sources))
+    return Facts(quoted, tuple(words), nearest, opposed)
 
 
 def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
@@ -213,14 +231,13 @@ def is_quotation(sentence: str, source: ComparedText) -> bool:
     )
 
 
-def is_stated(word: str, kind: WordKind) -> bool:
-    """Return whether a word is a number, a name or long.
+def is_stated(word: SentenceWord | StatedWord) -> bool:
+    """Return whether a word of a sentence is a number, a name or long.
 
     Args:
-        word: A word of a sentence.
-        kind: Its kind.
+        word: The word.
     """
-    return kind != "word" or len(word) >= LONG
+    return word.kind != "word" or len(word.text) >= LONG
 
 
 def all_words(sentence: str) -> list[SentenceWord]:
@@ -249,16 +266,3 @@ def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
 def _is_edge(character: str) -> bool:
     """Return whether a clause begins or ends beside a character; there is none at the ends of a source."""
     return not character or not (character.isalnum() or character in "'’-")
-
-
-_INSIDE = ",-'’"
-"""Signs after which a sentence goes on; a capital after another one may begin a sentence, a title or an entry."""
-
-_ESCAPE_PATTERN = r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]'
-_ESCAPES = regex.compile(_ESCAPE_PATTERN)
-_ESCAPED_WORD = regex.compile(rf'[^\s"]*(?:{_ESCAPE_PATTERN})[^\s"]*')
-_ENDING = ".!?…。！？:;,"
-_LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
-_LETTERS = regex.compile(_LETTERS_PATTERN)
-_STATED = regex.compile(rf"{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
-_UNSPACED = regex.compile(f"[{UNSPACED}]")

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 
 from ..text.characters import UNSPACED
-from .facts import ComparedText, all_words
+from .facts import ComparedText, WordKind, all_words
 
 PASSAGE_WEIGHT = 0.5
 """What the passage counts, against the words: long sentences gain a passage more than short answers do."""
@@ -32,7 +32,7 @@ def share_of_words(sentence: str, text: ComparedText) -> float:
         sentence: A sentence of an answer.
         text: A text of the sources.
     """
-    kinds = {part: word.kind for word in all_words(sentence) for part in _PARTS.findall(word.text)}
+    kinds: dict[str, WordKind] = {part: word.kind for word in all_words(sentence) for part in _PARTS.findall(word.text)}
     return sum(text.has(part, kind) for part, kind in kinds.items()) / len(kinds) if kinds else 0.0
 
 

@@ -231,14 +231,14 @@ class Citations(Record):
         single = () if self.tested is None else self.tested.single
         if not single:
             first = self.top(1)[0]
-            return FirstSource(first.name, first.text, first.share, None, (first.source,))
+            return FirstSource(first.name, first.text, first.share, nats=None, places=(first.source,))
         removal = max(single, key=lambda removal: removal.original - removal.value)
         places = tuple(place for place, unit in enumerate(self.sources) if unit in removal.tokens)
         name, text = removal.units[0], ""
         if len(places) == 1:
             name, text = self.names[places[0]], self._source_units.text[places[0]]
         share = float(np.nansum(self.shares[list(places)]))
-        return FirstSource(name, text, share, removal.original - removal.value, places)
+        return FirstSource(name, text, share, nats=removal.original - removal.value, places=places)
 
     def _beginning(self) -> Beginning | None:
         """Return how likely it is that a tool is called at all; None where that was not measured."""
@@ -340,9 +340,19 @@ class Citations(Record):
     def _sources(self, shares: FloatArray) -> list[Source]:
         """Return all sources in the order of the prompt, with shares, (S,)."""
         numbers = dict(pair for s in self.support for pair in zip(s.sources, s.citations, strict=True))
-        losses = [None if self.verified is None else self.verified.loss(unit) for unit in self.sources]
-        columns = zip(self.documents, self.names, self._source_units.text, shares.tolist(), losses, strict=True)
-        return [Source(numbers.get(i), i, *described) for i, described in enumerate(columns)]
+        documents, names, texts = self.documents, self.names, self._source_units.text
+        return [
+            Source(
+                number=numbers.get(place),
+                source=place,
+                document=documents[place],
+                name=names[place],
+                text=texts[place],
+                share=float(shares[place]),
+                nats=None if self.verified is None else self.verified.loss(unit),
+            )
+            for place, unit in enumerate(self.sources)
+        ]
 
     @property
     def cited(self) -> tuple[Indices, ...]:

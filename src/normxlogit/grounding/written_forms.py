@@ -82,6 +82,21 @@ sunday sun
 """Signs, abbreviations and words for the same, a thing on each line."""
 
 
+DIGITS = regex.compile(r"\d+")
+_LAST_SIGN = regex.compile(r"\D(?=\d+\D*$)")
+_NUMBER = regex.compile(NUMBER_PATTERN)
+_DATE = regex.compile(r"(?<!\d)(?:\d{4}-(\d{2})(?:-\d{2})?|(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}|(\d{1,2})/\d{4})(?!\d)")
+_YEARS = regex.compile(r"(?<!\d)(\d\d)\d\d[-–/](\d\d)(?!\d)")
+_WORD = regex.compile(r"\p{L}[\p{L}\p{M}]*")
+_INSIDE_NUMBER = regex.compile(r"[\s\-‐‑]*")
+_SCALE = regex.compile(r"[\s-]?(\p{L}+)")
+_DECIMAL = regex.compile(r"\d+(\.\d+)?")
+_POWER = regex.compile(r"100+")
+_DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
+_SIGNS = regex.compile(r"[%€$£¥]")
+_ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")
+
+
 @lru_cache(maxsize=2**16)
 def folded(word: str) -> str:
     """Return a word in the form in which words are compared; accents of Latin, Greek and Cyrillic do not count."""
@@ -276,18 +291,3 @@ def _plain_digits(written: str) -> str:
 
 def _without_zeros(digits: str) -> str:
     return digits.lstrip("0") or "0"
-
-
-DIGITS = regex.compile(r"\d+")
-_LAST_SIGN = regex.compile(r"\D(?=\d+\D*$)")
-_NUMBER = regex.compile(NUMBER_PATTERN)
-_DATE = regex.compile(r"(?<!\d)(?:\d{4}-(\d{2})(?:-\d{2})?|(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}|(\d{1,2})/\d{4})(?!\d)")
-_YEARS = regex.compile(r"(?<!\d)(\d\d)\d\d[-–/](\d\d)(?!\d)")
-_WORD = regex.compile(r"\p{L}[\p{L}\p{M}]*")
-_INSIDE_NUMBER = regex.compile(r"[\s\-‐‑]*")
-_SCALE = regex.compile(r"[\s-]?(\p{L}+)")
-_DECIMAL = regex.compile(r"\d+(\.\d+)?")
-_POWER = regex.compile(r"100+")
-_DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
-_SIGNS = regex.compile(r"[%€$£¥]")
-_ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")

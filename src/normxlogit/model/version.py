@@ -112,7 +112,7 @@ def _adapt_copy(
     copy.is_adapted |= task.adapt(module)
     is_other_task = declared not in (None, *declared_tasks(unwrapped_model))
     must_be_read = is_plain or settings.describes_forward
-    needs_adapting = must_be_read or bool(settings.extra_inputs)
+    needs_adapting = any((must_be_read, settings.extra_inputs))
     if not any((needs_adapting, is_other_task, _is_own_classifier(unwrapped_model, task))):
         return task
     probes = task.probes(module)
@@ -124,8 +124,9 @@ def _adapt_copy(
             raise
         return task  # the first text shows what is wrong
     needs_adapting |= (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS
-    if needs_adapting:
-        _adapt_forwards(copy, form, settings, main_input)
+    if needs_adapting:  # then the copies take token ids, and return logits
+        for model in {copy.module, copy.unmodified, unwrapped(copy.wrapped)}:
+            adapt_forward(model, form, arguments_of(model, settings, main_input))
     copy.form, copy.notes = form, form.note
     answer = None
     if is_plain:  # no configuration says how many outputs it has
@@ -136,12 +137,6 @@ def _adapt_copy(
     if is_plain or is_other_task:
         check_answer(task, logits, name)
     return task
-
-
-def _adapt_forwards(copy: ModelCopy, form: AnswerForm, settings: ForwardSettings, main_input: str) -> None:
-    """Make the copies of a model take token ids, and return logits."""
-    for model in {copy.module, copy.unmodified, unwrapped(copy.wrapped)}:
-        adapt_forward(model, form, arguments_of(model, settings, main_input))
 
 
 def _is_own_classifier(model: nn.Module, task: Task) -> bool:

@@ -72,6 +72,7 @@ def explain_answers(
             task_model.refresh()  # the context may have changed the model, as an adapter that is switched off
             encodings, single = task_model.task.encode(task_model, texts, long_text="truncate")
             encodings_by_model.append(encodings)
+            # Of these results only the predictions count: the cheapest method gives them.
             predictions_by_model.append([a.prediction for a in side.explainer(encodings, method="random")])
     compared_labels = [
         outputs.compared(before, after, target, contrast) for before, after in zip(*predictions_by_model, strict=True)

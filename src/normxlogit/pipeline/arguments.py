@@ -205,9 +205,9 @@ def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signat
     argument_lines = []
     typed_dict = get_args(last.annotation)[-1]
     for key, hint in get_type_hints(typed_dict, include_extras=True).items():
-        annotation, description = get_args(hint)  # of `Annotated[type, description]`
+        annotation, *descriptions = get_args(hint)  # of `Annotated[type, description]`; a type may have its own before
         parameters.append(last.replace(name=key, kind=last.KEYWORD_ONLY, default=None, annotation=annotation))
-        line = f"{key}: {description}"
+        line = f"{key}: {descriptions[0]}"
         argument_lines.append(fill(line, 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
     takes_other_names = get_origin(last.annotation) is Annotated
     if takes_other_names:

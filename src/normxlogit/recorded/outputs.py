@@ -128,9 +128,8 @@ def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
     embedded = model.parts.embedded(recorded, batch.mask.shape[1])
     if isinstance(embedded, Tensor):
         return embedded
-    module = model.class_name
     # In the place of a tensor is the error that says why there is none, or None if that is not known.
-    raise embedded or UnsupportedModelError(f"{module} does not give its embedding layer's output")
+    raise embedded or UnsupportedModelError(f"{model.class_name} does not give its embedding layer's output")
 
 
 def checked_states_and_logits(outputs: Any, batch: Batch, *, per_token: bool) -> tuple[tuple[Tensor, ...], Tensor]:

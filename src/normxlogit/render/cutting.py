@@ -53,7 +53,13 @@ def cut(
 
 
 def _add_between(pieces: list[Piece], text: str, kind: str) -> None:
-    """Add the text between two pieces."""
+    """Add the text between two pieces.
+
+    Args:
+        pieces: The pieces before it, to which it is added.
+        text: The text; empty for nothing.
+        kind: Its kind, see `Piece.kind`, if it is more than white space.
+    """
     if text[:1].isspace() and pieces and pieces[-1] == SPACE:
         pieces.pop()  # white space of the text replaces the space after a special token
     if text.strip():

@@ -87,7 +87,7 @@ def _names_and_tokens(s: Similarity, sequence: int) -> tuple[list[str], list[lis
 def _strongest_pairs(grid: Grid) -> Table:
     """Return the pairs of words with the largest contributions to the cosine."""
     rows = []
-    by_score = np.argsort(-grid.scores, axis=None, kind="stable").tolist()  # indices of the fields, row by row
+    by_score: list[int] = np.argsort(-grid.scores, axis=None, kind="stable").tolist()  # of fields, row by row
     for index in by_score[:LISTED_PAIRS]:
         row, column = divmod(index, len(grid.columns))
         score = float(grid.scores[row, column])

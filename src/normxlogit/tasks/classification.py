@@ -76,7 +76,7 @@ class Labels(Outputs):
         """Return which problem a model solves, by the form of its answer and what a plain module answered."""
         if form.normaliser is not None:  # it returns probabilities
             return "single-label" if form.normaliser.outcomes == "exclusive" else "multi-label"
-        if form.declared == "values":
+        if form.declared == "values":  # as the caller says of a plain module
             return "regression"
         output_count = len(self.labels) if logits is None else logits.shape[-1]
         if output_count != 1:

@@ -49,7 +49,7 @@ def action_prompt(
     prompt = replace(written.rendering.prompt, text=written.text[:start])
     starts = {place: first for place, first in written.rendering.starts.items() if place < len(said.messages)}
     rendering = written.rendering._replace(prompt=prompt, starts=starts)
-    sourced = sourced_messages(model, said, rendering, with_question=True)
+    sourced = sourced_messages(said, rendering, with_question=True)
     answer = written.text[start : written.end()]
     spans = {name: moved(span, -start) for name, span in written.spans.items()}
     opened = max(0, written.start_of_answer() - start)

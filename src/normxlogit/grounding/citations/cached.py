@@ -66,6 +66,12 @@ class CachedText:
     Where a model has no such cache, or one that cannot be cut, every text is read from its beginning; so is a text for
     whose length the model stretches its rotary embeddings, since they are others for a shorter one.
 
+    Attributes:
+        model: A language model.
+        completed: The prompt with its answer.
+        count: How many tokens the answer has, G.
+        run: The pass of the frozen gradient over the answer, which kept the keys and values; None without one.
+
     Args:
         model: A language model.
         completed: The prompt with its answer.
@@ -74,10 +80,10 @@ class CachedText:
 
     def __init__(self, model: TaskModel, completed: Completed, options: Options | None = None) -> None:
         self.model, self.completed = model, completed
-        self.count = len(completed.generated_ids)  # of the answer's tokens, G
+        self.count = len(completed.generated_ids)
         self._cache_name = cache_argument(model.unmodified)
         self._cache: Any = None
-        self.run: ForwardPass | None = None  # of the frozen gradient over the answer, whose keys and values are kept
+        self.run: ForwardPass | None = None
         if options is not None and isinstance(options.method, FrozenGradient):
             self.run = self._filling_cache(partial(answer_pass, model, completed, options))
 
@@ -125,9 +131,7 @@ class CachedText:
         Args:
             read: Runs the pass, with further arguments of the model.
         """
-        encoding = self.completed.encoding
-        config: Any = getattr(self.model.unmodified, "config", None)
-        config = config.get_text_config() if hasattr(config, "get_text_config") else config
+        encoding, config = self.completed.encoding, self.model.config.get_text_config()
         if encoding.source is not None or encoding.media or len(encoding) > stretching_length(config):
             return None
         kept = KeptStates()

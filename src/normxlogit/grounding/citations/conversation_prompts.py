@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...errors import InputError
-from ...inputs.chat import Content, ReadPrompt, has_chat_template
+from ...inputs.chat import Content, has_chat_template
 from ...inputs.encoding import Spans
 from ...inputs.texts import numbered
 from ...model.task_model import TaskModel
@@ -39,18 +39,15 @@ def conversation_prompt(model: TaskModel, up_to_answer: UpToAnswer) -> SourcedPr
     """
     conversation, answer, thoughts = up_to_answer
     conversation = readable(model, conversation)
-    sourced = sourced_messages(model, conversation, render(model, conversation))
+    sourced = sourced_messages(conversation, render(model, conversation))
     answer, reasoning = _with_reasoning(model, sourced.prompt.text, answer, thoughts)
     return sourced._replace(answer=answer, reasoning=reasoning)
 
 
-def sourced_messages(
-    model: TaskModel, conversation: Conversation, rendering: Rendering, *, with_question: bool = False
-) -> SourcedPrompt:
+def sourced_messages(conversation: Conversation, rendering: Rendering, *, with_question: bool = False) -> SourcedPrompt:
     """Return the rendered messages before an answer as a prompt with sources.
 
     Args:
-        model: A language model.
         conversation: The messages.
         rendering: The prompt, and where each message begins in it.
         with_question: Whether the sentences of the question are sources as well.
@@ -64,9 +61,9 @@ def sourced_messages(
     sources = _source_spans(messages, placed)
     said = {name: span for name, span in sources.items() if with_question or span not in asked}
     notes = dict.fromkeys([*conversation.notes, *prompt.notes, *(LOST.format(names[index]) for index in unread)])
-    prompt = replace(prompt, notes=tuple(notes))
+    contents = None if prompt.contents is None else _contents(messages, placed)  # None of a prompt that is one text
     return SourcedPrompt(
-        _with_contents(prompt, messages, placed) if has_chat_template(model.reader) else prompt,
+        replace(prompt, notes=tuple(notes), contents=contents),
         spans=said if said or prompt.media else sources,
         question=question,
         messages=tuple(placed.values()),
@@ -86,13 +83,13 @@ def _names_of(messages: Sequence[Message]) -> list[str]:
 
 def _placed(message: Message, name: str, start: int) -> MessageSpan:
     """Return where a message stands in a prompt, from the character at which it starts."""
-    return MessageSpan(message.kind, start, start + len(message.text), name, message.name)
+    end = start + len(message.text)
+    return MessageSpan(role=message.kind, start=start, end=end, name=name, tool=message.name)
 
 
-def _with_contents(prompt: ReadPrompt, messages: Sequence[Message], placed: Mapping[int, MessageSpan]) -> ReadPrompt:
-    """Return a prompt with the places of its messages."""
-    contents = (Content(messages[index].role, span.start, span.end, index) for index, span in placed.items())
-    return replace(prompt, contents=tuple(contents))
+def _contents(messages: Sequence[Message], placed: Mapping[int, MessageSpan]) -> tuple[Content, ...]:
+    """Return where the messages of a prompt stand, as a prompt holds that."""
+    return tuple(Content(messages[index].role, span.start, span.end, message=index) for index, span in placed.items())
 
 
 def readable(model: TaskModel, conversation: Conversation) -> Conversation:

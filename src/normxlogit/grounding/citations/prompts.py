@@ -11,7 +11,7 @@ from ...results.storage.schema import Strings
 from ...results.units.spans import MessageSpan
 from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
-from ...text.characters import Span
+from ...text.characters import Span, moved
 from ..documents.conversations import Conversation, Message
 from ..documents.documents import read_documents
 from .rendering import render
@@ -81,7 +81,7 @@ def question_prompt(model: TaskModel, question: str | None, documents: Any, syst
         prompt, shift = ReadPrompt(f"{before}{text}\nAnswer:", None), len(before)
     else:
         prompt, shift = _as_chat(model, text, pictures.values(), system)
-    placed = {name: (shift + start, shift + end) for name, (start, end) in spans.items()}
+    placed = {name: moved(span, shift) for name, span in spans.items()}
     return SourcedPrompt(prompt, placed, question, unread="\n".join(named))
 
 
@@ -97,8 +97,8 @@ def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:
     text, spans = "", SourceSpans()
     for name, document in named.items():
         text += f"{name}:\n" if len(named) > 1 else ""
-        for number, (start, end) in enumerate(sentence_spans(document), start=1):
-            spans[f"{name}:{number}"] = len(text) + start, len(text) + end
+        for number, span in enumerate(sentence_spans(document), start=1):
+            spans[f"{name}:{number}"] = moved(span, len(text))
         text += document.rstrip() + "\n\n"
     return text, spans
 

@@ -85,7 +85,8 @@ class AnswerReading:
         placed = [(token, *offsets[token]) for token in tokens if offsets[token][1] > start]
         for first, last, own in word_groups(sequence.text[:end], placed, start):
             nats, nats_without = float(self.nats[own].sum()), float(self.nats_without[own].sum())
-            yield WordReading(first, last, sequence.text[first:last], nats, nats_without)
+            word = sequence.text[first:last]
+            yield WordReading(first, last, word, nats=nats, nats_without=nats_without)
 
 
 def sentence_bodies(text: str, answer_start: int, sentences: Iterable[Span]) -> list[Span]:

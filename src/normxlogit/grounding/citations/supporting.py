@@ -79,7 +79,9 @@ def _support_of(cited: Citations, index: int, span: Span, measured: Indices, che
     facts, reading = cited.facts[index], cited.readings[index] if cited.readings else None
     deciding = deciding_source(facts, next(iter(measured), None))
     judgement = _judgement(cited, index, deciding, check)
-    sources = _shown_sources(judgement, facts, measured, deciding, check)
+    if check is not None and check.decides:
+        deciding = check.source
+    sources = _shown_sources(judgement, facts, measured, deciding)
     return Support(
         text=cited.sentences[index],
         judgement=judgement,
@@ -132,9 +134,7 @@ def _judgement(cited: Citations, index: int, deciding: int | None, check: Check 
     return "not tested" if math.isnan(loss) else "supported" if loss > LEAST_LOSS else "cannot tell"
 
 
-def _shown_sources(
-    judgement: Judgement, facts: Facts, measured: Indices, deciding: int | None, check: Check | None
-) -> Indices:
+def _shown_sources(judgement: Judgement, facts: Facts, measured: Indices, deciding: int | None) -> Indices:
     """Return the sources that a sentence cites: none if it is not from them, the one that decides if there is one."""
     if judgement == "not in the sources":
         return ()
@@ -143,15 +143,8 @@ def _shown_sources(
     if judgement == "quoted":
         return tuple(source for source in (*measured, *facts.quoted) if source in facts.quoted)[:1]
     if judgement in ("contradicts", "supported"):
-        return _deciding_sources(measured, deciding, check)
+        return measured if deciding is None else (deciding,)
     return measured if facts.nearest is None else tuple(dict.fromkeys([*measured, facts.nearest]))
-
-
-def _deciding_sources(measured: Indices, deciding: int | None, check: Check | None) -> Indices:
-    """Return the source that a checker or the facts decide by; those that were measured if neither names one."""
-    if check is not None and check.decides:
-        return (check.source,)
-    return measured if deciding is None else (deciding,)
 
 
 def _checked(cited: Citations, measured: Sequence[Indices], checker: Checker | None) -> Sequence[Check | None]:
@@ -182,8 +175,8 @@ def _sources_to_check(cited: Citations, index: int, measured: Indices, texts: Se
     """Return the sources that a checker compares a sentence with: those it rests on, the nearest one, the next ones."""
     nearest = cited.facts[index].nearest
     ranked = [source.source for source in cited.top(len(texts), sentence=index)]
-    sources = dict.fromkeys([*measured, *([] if nearest is None else [nearest]), *ranked])
-    return [source for source in sources if texts[source]][:COMPARED]
+    sources: list[int] = [*measured, *([] if nearest is None else [nearest]), *ranked]
+    return [source for source in dict.fromkeys(sources) if texts[source]][:COMPARED]
 
 
 def _share_of_sources(answer: Attribution, index: int) -> float:

@@ -74,6 +74,7 @@ class WrittenCall:
         It is empty where one of them does not stand there once.
         """
         marked_calls = list(_marked_calls(self.call, self.text))
+        # An argument may be called like the tool, or like what stands before its name: then it has a number.
         _, *names = numbered([BEGINNING, *(marked.part for marked in marked_calls)])
         spans = dict[str, Span]()
         for name, marked in zip(names, marked_calls, strict=True):

@@ -181,11 +181,11 @@ def _said(message: RawMessage, number: int, tool_names: Mapping[str, str]) -> It
         tool_names: Names of tools by the ids of their calls.
     """
     kind, parts = KINDS[message["role"]], _parts(message)
-    said = Message(kind, "", kind, number)
+    said = Message(kind, "", role=kind, number=number)
     if kind == "tool result":
         call_id = _text_under(message, "tool_call_id")
         name = tool_names.get(call_id) or _text_under(message, "name")
-        said = Message(kind, "", "tool", number, name, call_id)
+        said = Message(kind, "", role="tool", number=number, name=name, call=call_id)
         parts = sorted(parts, key=lambda part: text_of_part(part) is None)
     thoughts = (_text_under(message, key) for key in REASONING_KEYS)
     yield _thought(next(filter(None, thoughts), ""), number)
@@ -203,13 +203,13 @@ def _steps_of_part(part: Any, said: Message) -> Iterator[Message]:
     elif type_ is not None:
         typed = {**(part if isinstance(part, Mapping) else {type_: part}), "type": type_}
         role = "user" if said.role == "tool" else said.role
-        yield Message(KINDS_OF_PARTS.get(type_, type_), "", role, said.number, part=typed)
+        yield Message(KINDS_OF_PARTS.get(type_, type_), "", role=role, number=said.number, part=typed)
     else:
         yield _thought(_text_under(part, "thinking"), said.number)
 
 
 def _thought(text: str, number: int) -> Message:
-    return Message("reasoning", text, "assistant", number)
+    return Message("reasoning", text, role="assistant", number=number)
 
 
 def _calls(message: RawMessage, number: int) -> Iterator[Message]:
@@ -221,7 +221,8 @@ def _calls(message: RawMessage, number: int) -> Iterator[Message]:
             raise InputError(f"message {number} holds a call of a tool that is {_described(call)}")
         arguments = _as_text(parsed_arguments(function.get("arguments") or {}))
         name = _text_under(function, "name") or "tool"
-        yield Message("tool call", arguments, "assistant", number, name, _text_under(call, "id"))
+        call_id = _text_under(call, "id")
+        yield Message("tool call", arguments, role="assistant", number=number, name=name, call=call_id)
 
 
 def _notes(messages: Sequence[RawMessage]) -> Iterator[str]:

@@ -9,7 +9,15 @@ from typing import Any
 
 from ...errors import InputError
 from ...inputs.message_parts import part_readers, part_type
-from ...inputs.texts import collected, is_file_name, is_missing, named_columns, numbered, plain_cell
+from ...inputs.texts import (
+    collected,
+    is_file_name,
+    is_missing,
+    named_columns,
+    numbered,
+    plain_cell,
+    with_distinct_names,
+)
 from .files import READERS, Texts, files_in, read_file
 
 TEXT_KEYS = ("page_content", "text", "content")
@@ -52,7 +60,8 @@ def read_documents(documents: Any) -> tuple[Texts, dict[str, Any]]:
         else:
             number += 1
             texts += _texts_by_name(name, document, number)
-    by_name = {name: text for name, text in _told_apart(texts).items() if text}
+    names = numbered(name for name, _ in texts)
+    by_name = {name: text for name, (_, text) in zip(names, texts, strict=True) if text}
     if not by_name and not pictures:
         raise InputError("there is no document with a text")
     return by_name, _read_pictures(pictures)
@@ -71,13 +80,11 @@ def _read_pictures(pictures: Named) -> dict[str, Any]:
         return {}
     from ...media.inputs.pictures import read_picture
 
-    named = [(name or f"picture {number}", picture) for number, (name, picture) in enumerate(pictures, start=1)]
-    return {name: replace(read_picture(picture), name=name) for name, picture in _told_apart(named).items()}
-
-
-def _told_apart(named: Named) -> dict[str, Any]:
-    """Return values by their names, those of one name counted."""
-    return dict(zip(numbered(name for name, _ in named), (value for _, value in named), strict=True))
+    media = [
+        replace(read_picture(picture), name=name or f"picture {number}")
+        for number, (name, picture) in enumerate(pictures, start=1)
+    ]
+    return {medium.name: medium for medium in with_distinct_names(media)}
 
 
 def _named(documents: Any) -> Named:

@@ -86,6 +86,17 @@ def evaluate_sources(
 ) -> tuple[list[RankingResult], int]:
     """Measure how well methods, and further rankings of a prompt's sources by name, find what answers rest on.
 
+    Args:
+        explainer: An explainer of a language model.
+        questions: The questions with their documents.
+        methods: The methods, by name or as they are.
+        max_new_tokens: Most tokens of an answer.
+        ablations: How many random ablations the scores are compared with.
+        rankings: Further rankings.
+        seed: Of the random ablations and of the bootstrap.
+        folder: Where results are kept, so that a second run goes on; None to keep none.
+        on_progress: Shows how many prompts are measured.
+
     Returns:
         A result for each method, and on how many prompts some source matters, the only ones that count.
     """
@@ -115,7 +126,19 @@ def _summary(name: str, rows: Sequence[Fields], seed: int) -> RankingResult:
 
 
 class AnsweredPrompt:
-    """A question with the model's answer, for measurements without some sources."""
+    """A question with the model's answer, for measurements without some of the S sources.
+
+    Attributes:
+        model: A language model.
+        ablations: How many random ablations scores are compared with.
+        seed: Of the random ablations.
+        completed: The prompt with the answer.
+        sources: The sources, the sentences of the documents.
+        weights: Which tokens of the answer are measured, (1, G): all of them.
+        measure: Returns the log-probabilities of the answer's tokens, (N, G), with some of the sources, (N, S).
+        drops: What the answer loses without each source, (S,), in nats.
+        reference_scores: The scores that are compared with those of methods, by name.
+    """
 
     def __init__(self, model: TaskModel, question: Question, max_new_tokens: int, ablations: int, seed: int) -> None:
         self.model, self.ablations, self.seed = model, ablations, seed
@@ -155,7 +178,10 @@ class AnsweredPrompt:
         return {name: self.figures(ranking) for name, ranking in scored.items()}
 
     def scored(self, method: Method) -> dict[str, Scored]:
-        """Return the scores of a method by its name, and its ranking after its first sources were measured."""
+        """Return the scores of a method by its name, and its ranking after its first sources were measured.
+
+        A method that leaves sources out has measured them itself.
+        """
         scored = self.reference_scores.get(method.spec) or self._score(method)
         if isinstance(method, Perturbation):
             return {method.spec: scored}

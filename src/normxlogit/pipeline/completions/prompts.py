@@ -12,6 +12,7 @@ from ...inputs.texts import arrow_value, is_column, is_table, text_column
 from ...model.task_model import TaskModel
 from ...results.attribution import Attribution
 from ...results.collection import Attributions
+from ...results.units.spans import SourceSpec
 from ...tasks.base import GenerateSettings, generating_task
 from ..options import Options, Results
 from ..progress import progress_bar
@@ -99,23 +100,22 @@ def _explain_completed(
         completed: The prompts with their completions.
         options: The options of each.
     """
-    requests = [
-        (prompt, own_options, prompt.division(own_options.sources))
-        for prompt, own_options in zip(completed, options, strict=True)
+    divisions: list[SourceSpec | None] = [
+        prompt.division(own_options.sources) for prompt, own_options in zip(completed, options, strict=True)
     ]
     if completed and completed[0].other is not None:
-        return [explain_answer(model, prompt, own_options, division) for prompt, own_options, division in requests]
+        return list(map(partial(explain_answer, model), completed, options, divisions))
     if all(own_options.parts is None and own_options.sources is None for own_options in options):
         results = explain_completions(model, completed, options)
     else:
         results = []
         with progress_bar(len(completed), None) as advance:
-            for prompt, own_options, division in requests:
+            for prompt, own_options, division in zip(completed, options, divisions, strict=True):
                 results.append(explain_sources(model, prompt, own_options, division, own_options.parts))
                 advance(1)
     return [
         with_completion_verification(model, prompt, result, own_options.verify, division)
-        for result, (prompt, own_options, division) in zip(results, requests, strict=True)
+        for prompt, result, own_options, division in zip(completed, results, options, divisions, strict=True)
     ]
 
 

@@ -135,7 +135,7 @@ def _ablate_sources(
     weights = part_weights(completed, parts)
     ablations = Ablations(model, completed, sources)
     of_sources = score_sources(method, ablations, weights, options.explained)
-    origin = provenance(model, method) | {"quantity": of_sources.quantity}
+    origin = {**provenance(model, method), "quantity": of_sources.quantity}
     sequence = completed.sequenced()
     return Attribution(
         scores=of_sources.scores.astype(np.float32),

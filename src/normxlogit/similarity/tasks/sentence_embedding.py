@@ -65,7 +65,7 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
     Args:
         hidden: The hidden states, (B, T, H).
         attention_mask: 1 at real tokens, 0 at padding, on either side, (B, T).
-        mode: One of `MODES` but "max".
+        mode: One of the values of `steps.MODES` but "max".
 
     Returns:
         The vectors, (B, H).
