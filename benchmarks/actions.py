@@ -27,7 +27,7 @@ from normxlogit.evaluation.statistics import interval_text, mean_interval
 from normxlogit.grounding.citations.cited_answer import Answered, read_answered
 from normxlogit.grounding.citations.reading import AnswerReading
 from normxlogit.methods import method_named
-from normxlogit.methods.registry import named_or_default
+from normxlogit.methods.defaults import named_or_default
 from normxlogit.pipeline.completions.sources import explain_sources
 from normxlogit.pipeline.options import Options
 

@@ -21,7 +21,7 @@ import torch
 from normxlogit import Explainer, Predictions, attribute, summarize
 from normxlogit.corpora.local import limit_cached_kernels
 from normxlogit.errors import DataError, optional_module
-from normxlogit.inputs.encoding import batches
+from normxlogit.inputs.batches import batches
 
 __all__ = ["corpus"]
 

@@ -15,7 +15,7 @@ from normxlogit.evaluation.ranking import FigureColumn, RankingResult, agreement
 from normxlogit.evaluation.runs import OnProgress, Refused, ResultCache, with_progress
 from normxlogit.explainer import Explainer
 from normxlogit.methods import Method, Occlusion, method_named
-from normxlogit.methods.registry import default_methods
+from normxlogit.methods.defaults import default_methods
 from normxlogit.pipeline.completions.completed import Completed
 from normxlogit.pipeline.completions.completed_prompts import read_completion
 from normxlogit.pipeline.completions.leave_out import Ablations, Array

@@ -18,7 +18,7 @@ from normxlogit.evaluation.runs import OnProgress, ResultCache, with_progress
 from normxlogit.evaluation.statistics import Interval, interval_text, mean_interval
 from normxlogit.explainer import Explainer
 from normxlogit.methods import FrozenGradient, Method, method_named
-from normxlogit.methods.registry import named_or_default
+from normxlogit.methods.defaults import named_or_default
 from normxlogit.results.attribution import Attribution
 from normxlogit.results.units.media import Medium
 from normxlogit.results.verification import LEAST_LOSS

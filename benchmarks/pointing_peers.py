@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from normxlogit.copies.clone import clone
-from normxlogit.copies.run import private_clone
+from normxlogit.copies.pool import private_clone
 from normxlogit.decompositions.matrix import with_residual
 from normxlogit.errors import UnsupportedModelError
 from normxlogit.explainer import Explainer
-from normxlogit.inputs.encoding import EncodedMedium, ScoreSpread
+from normxlogit.inputs.encoded_media import EncodedMedium, ScoreSpread
 from normxlogit.media.inputs.sounds import read_sound
 from normxlogit.methods.base import import_package
 from normxlogit.parts.signal_entry import SignalEntry, find_signal_entry

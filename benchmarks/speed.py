@@ -14,7 +14,7 @@ from normxlogit import ALL
 from normxlogit.errors import InputError
 from normxlogit.evaluation.timing import Timing, in_turn
 from normxlogit.explainer import Explainer
-from normxlogit.inputs.encoding import batches
+from normxlogit.inputs.batches import batches
 from normxlogit.loading.load import AUTO, device_named, load
 from paper.costs.random_models import random_bert, random_ids, reference_tokenizer
 

@@ -33,7 +33,7 @@ from normxlogit.app.server import address_of, listen, make, serve
 from normxlogit.evaluation.faithfulness import Faithfulness
 from normxlogit.evaluation.frontier import Cost, Point, frontier_figure
 from normxlogit.media.drawing.figures import draw_picture
-from normxlogit.methods.registry import default_methods
+from normxlogit.methods.defaults import default_methods
 from normxlogit.plots.figure import PAGE_WIDTH, PlotFigure, plot_style, without_formulas
 
 ROOT = Path(__file__).parent.parent

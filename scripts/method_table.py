@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Literal, get_args, get_origin
 
 from normxlogit import Method, MethodInfo, list_methods
-from normxlogit.methods.registry import CATALOGUES, DEFAULTS, Setting
+from normxlogit.methods.defaults import DEFAULTS
+from normxlogit.methods.registry import CATALOGUES
+from normxlogit.methods.settings import Setting
 from normxlogit.results.storage.schema import setting_text
 
 ROOT = Path(__file__).parent.parent

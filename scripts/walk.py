@@ -26,6 +26,7 @@ TEXT = "The movie is mediocre, maybe even bad."
 QUESTION, DOCUMENTS = "Is it good?", ["The movie was good in 1974. The plot was bad.", "It was never awful."]
 
 CALLBACKS = {
+    "copies/pool.py": "the context in which a copy is leased",
     "copies/run.py": "hooks of a forward pass",
     "leave_out/outcomes.py": "the function that measures removals, and what shows progress",
     "leave_out/search.py": "the function that measures removals",

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from normxlogit.errors import InputError
+from normxlogit.inputs.batches import collate
 from normxlogit.inputs.encoder import Encoder
-from normxlogit.inputs.encoding import collate
 from normxlogit.loading.load import load
 from normxlogit.model.input_limits import position_limit
 from normxlogit.tasks import choose_task

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from typing_extensions import Unpack
 
-from .copies.answer_form import Outputs
 from .copies.clone import unwrapped, without_recording_hooks
+from .copies.normalisers import Outputs
 from .errors import InputError
 from .extending import named_in, references, wings
 from .inputs.chat import Prompt

@@ -7,7 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from normxlogit import InputError, UnsupportedModelError
-from normxlogit.copies.answer_form import NORMALISERS, AnswerForm, ForwardSettings, answer_form, answer_keys, fields_of
+from normxlogit.copies.answer_form import AnswerForm, answer_form, answer_keys, fields_of
+from normxlogit.copies.forward_arguments import ForwardSettings
+from normxlogit.copies.normalisers import NORMALISERS
 
 LOGITS = torch.tensor([[1.0, -2.0, 0.5], [0.3, 0.2, 2.0]])
 PAIR, TOKENS, LOSS = torch.zeros(2, 3), torch.zeros(2, 5, 3), torch.tensor(0.3)
@@ -81,7 +83,7 @@ def test_the_fields_of_an_output():
 
 
 def form_of(function, declared=None, keys=(None,)):
-    return answer_form(lambda number: function(LOGITS[number : number + 1]), keys, declared, probes=2)
+    return answer_form(lambda number: function(LOGITS[number : number + 1]), keys, declared, input_count=2)
 
 
 KNOWN = {**NORMALISERS, "logsigmoid": NORMALISERS["log_sigmoid"]}  # as torch's functional module calls it

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from normxlogit.copies.clone import clone
-from normxlogit.copies.run import Pool, run
+from normxlogit.copies.pool import Pool
+from normxlogit.copies.run import run
 
 
 class Growing(nn.Module):

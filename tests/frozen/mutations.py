@@ -69,10 +69,10 @@ def swapped(row: rules.Row, node: Any) -> list[int]:
     return [next(index for index in range(len(node.next_functions)) if index not in held)]
 
 
-def doubled(apply: Any, node: Any, row: rules.Row, *args: Any) -> Any:
+def doubled(apply: Any, node: Any, rule: backward.NodeRule, *args: Any) -> Any:
     """Return what a node passes back, twice if its row says so."""
-    found = apply(node, row, *args)
-    return tuple(None if each is None else 2 * each for each in found) if row.rule == DOUBLED else found
+    found = apply(node, rule, *args)
+    return tuple(None if each is None else 2 * each for each in found) if rule.row.rule == DOUBLED else found
 
 
 def check_rule(name: str) -> None:
@@ -120,4 +120,4 @@ _WANTED: dict[str, Any] = {
 def _on_a_stub(kind: str, name: str) -> tuple[Any, ...]:
     row = rules.RULES[name]
     held = row.held(STUB) if callable(row.held) else row.held
-    return tuple(backward._apply(STUB, row, held, None, GRADIENTS, GRADIENTS[:1]))
+    return tuple(backward._apply(STUB, backward.NodeRule(row, held), None, GRADIENTS, GRADIENTS[:1]))

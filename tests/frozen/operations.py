@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from transformers.models.bloom.modeling_bloom import GeLUFunction
 from transformers.models.yoso.modeling_yoso import YosoCumulation
 
-from normxlogit.frozen.slopes import stem
+from normxlogit.frozen.slopes import operation_name
 from tests.frozen.slopes import assert_conserved, slope_of
 
 X = torch.randn(2, 3, 8, generator=torch.Generator().manual_seed(3)) + 0.1
@@ -372,7 +372,7 @@ def nodes_of(value: torch.Tensor) -> set[str]:
         node = waiting.pop()
         if node is not None and node not in seen:
             seen.add(node)
-            names.add(stem(node))
+            names.add(operation_name(node))
             waiting += [parent for parent, _ in node.next_functions]
     return names
 

@@ -5,7 +5,7 @@ from torch import nn
 
 from normxlogit.frozen.backward import frozen_backward
 from normxlogit.frozen.conservation import Conservation
-from normxlogit.frozen.places import Readout
+from normxlogit.frozen.readouts import Readout
 from normxlogit.frozen.recording import Recording, recorded
 
 X = torch.tensor([[0.5, -1.0, 2.0, 1.5], [1.0, 0.3, -0.7, -2.0]])  # (2, 4)
@@ -31,4 +31,4 @@ def assert_conserved(function, x):
     leaves = [value, *readout.edges, *proof.leaves]
     with frozen_backward(value, readout.edges, proof.hold):
         gradients = torch.autograd.grad(value, leaves, weights, allow_unused=True)
-    proof.check([value, *readout.vectors], gradients)
+    proof.check(value, readout.vectors, gradients)

@@ -6,19 +6,10 @@ import pytest
 import torch
 
 from normxlogit import MethodError
-from normxlogit.frozen.places import (
-    MEDIA,
-    SOURCE,
-    WORDS,
-    Place,
-    Readout,
-    Side,
-    detached_sinks,
-    hold_sinks,
-    layers_read,
-    lowest_of_sides,
-    only_token,
-)
+from normxlogit.frozen.model_places import layers_read
+from normxlogit.frozen.places import MEDIA, SOURCE, WORDS, Place, Side, lowest_of_sides
+from normxlogit.frozen.readouts import Readout
+from normxlogit.frozen.sinks import detached_sinks, hold_sinks, only_token
 
 STATES = torch.arange(24.0).reshape(2, 3, 4) - 7  # (B, T, H)
 GRADIENTS = (torch.arange(24.0).reshape(2, 3, 4) * 5 % 7) - 3
@@ -132,12 +123,12 @@ def test_the_only_token_that_contributes():
 
 def test_a_sink_is_held_unless_the_answer_passes_it_alone():
     sinks, exempt = torch.tensor([[True, True, False]]), torch.tensor([[True, False, False]])
-    readout = Readout(sinks=sinks)
-    assert readout.held(Side.TEXT, None) is sinks
-    assert readout.held(Side.SOURCE, exempt) is sinks
-    assert readout.held(Side.TEXT, exempt[:, :2]) is sinks
-    assert readout.held(Side.TEXT, exempt).tolist() == [[False, True, False]]
-    assert Readout().held(Side.TEXT, exempt) is None
+    readout = Readout(is_sink=sinks)
+    assert readout.held_sinks(Side.TEXT, None) is sinks
+    assert readout.held_sinks(Side.SOURCE, exempt) is sinks
+    assert readout.held_sinks(Side.TEXT, exempt[:, :2]) is sinks
+    assert readout.held_sinks(Side.TEXT, exempt).tolist() == [[False, True, False]]
+    assert Readout().held_sinks(Side.TEXT, exempt) is None
 
 
 def readouts_of(norms_by_place):
@@ -156,7 +147,9 @@ def test_a_sink_is_larger_than_a_multiple_of_the_median_of_its_text():
     source_mask = torch.ones(1, 2, dtype=torch.bool)
     hold_sinks(readouts, {Side.TEXT: mask, Side.SOURCE: source_mask}, 3.0)
     expected = [[False, False, True, False], [True, False, False, False]]
-    found = {place: None if readout.sinks is None else readout.sinks.tolist() for place, readout in readouts.items()}
+    found = {
+        place: None if readout.is_sink is None else readout.is_sink.tolist() for place, readout in readouts.items()
+    }
     assert found == {
         WORDS: None,
         Place(Side.TEXT, 0): None,
@@ -174,7 +167,7 @@ def test_what_has_no_state_for_each_token_has_no_sinks():
     patches.read(states.reshape(1, 2, 2, 1))
     for each in (readout, patches):
         hold_sinks({place: each}, {Side.TEXT: mask}, 2.0)
-        assert each.sinks is None
+        assert each.is_sink is None
 
 
 def passed_through(sinks_by_layer, read_tokens):
@@ -182,7 +175,7 @@ def passed_through(sinks_by_layer, read_tokens):
     leaf = torch.ones(1, 3, 1, requires_grad=True)
     readouts, state = {}, leaf
     for layer, sinks in enumerate(sinks_by_layer, 1):
-        readout = Readout(sinks=None if sinks is None else torch.tensor([sinks]))
+        readout = Readout(is_sink=None if sinks is None else torch.tensor([sinks]))
         state = readout.read(state * 2)
         readouts[Place(Side.TEXT, layer)] = readout
     answer = state[:, read_tokens].sum()

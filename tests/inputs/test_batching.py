@@ -1,7 +1,8 @@
 import pytest
 import torch
 
-from normxlogit.inputs.encoding import Encoding, batches, collate
+from normxlogit.inputs.batches import batches, collate
+from normxlogit.inputs.encoding import Encoding
 
 
 def test_lengths_do_not_mix_where_they_must_not():

@@ -4,8 +4,8 @@ import pytest
 from tokenizers import Tokenizer, models
 
 from normxlogit import InputError
+from normxlogit.inputs.encoded_media import EncodedMedium
 from normxlogit.inputs.encoder import Encoder, private_tokenizer
-from normxlogit.inputs.encoding import EncodedMedium
 from tests import tiny
 
 LONG = "the movie is not good but a great film with charm and wit . " * 5

@@ -1,6 +1,6 @@
 from types import SimpleNamespace
 
-from normxlogit.inputs.encoding import readable_tokens
+from normxlogit.inputs.decoded_tokens import readable_tokens
 
 PIECES = {0: "a", 1: "▁é", 2: "é", 3: "▁", 4: "▁a", 5: None}
 

@@ -9,7 +9,8 @@ import torch
 from normxlogit import ALL, Explainer, ExtensionError, MethodError, list_methods
 from normxlogit.methods import Method, method_named, registry
 from normxlogit.methods.other_names import OTHER_NAMES, letters, other_name
-from normxlogit.methods.registry import Setting, alternatives, parse
+from normxlogit.methods.registry import alternatives
+from normxlogit.methods.settings import Setting, parse
 from normxlogit.results.storage.schema import setting_text
 from tests import tiny
 

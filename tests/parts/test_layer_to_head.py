@@ -3,7 +3,7 @@ import itertools
 import pytest
 import torch
 
-from normxlogit.copies.run import Form, tensor_of
+from normxlogit.copies.module_io import Form, tensor_of
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts import layer_to_head
 from normxlogit.recorded.outputs import read_outputs

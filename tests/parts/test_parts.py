@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 from normxlogit.copies.clone import clone
-from normxlogit.copies.run import Pool, run
+from normxlogit.copies.pool import Pool
+from normxlogit.copies.run import run
 from normxlogit.model.task_model import TaskModel
 from normxlogit.parts.find_parts import find_parts
 from normxlogit.parts.main_input import MainInput

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from normxlogit import UnsupportedModelError
-from normxlogit.inputs.encoding import EncodedMedium, Encoding, ScoreSpread
+from normxlogit.inputs.encoded_media import EncodedMedium, ScoreSpread
+from normxlogit.inputs.encoding import Encoding
 from normxlogit.methods import Scores
 from normxlogit.pipeline.media_scores import appended, split_media_scores
 from tests.factories import make_attribution

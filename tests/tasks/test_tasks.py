@@ -6,7 +6,8 @@ import torch
 from torch.optim.swa_utils import AveragedModel
 
 from normxlogit import Explainer, InputError, TargetError, UnsupportedModelError
-from normxlogit.inputs.encoding import Batch, Encoding
+from normxlogit.inputs.batches import Batch
+from normxlogit.inputs.encoding import Encoding
 from normxlogit.model.forward_pass import ForwardPass
 from normxlogit.tasks.question_answering import AtSpan
 from tests import tiny

@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from normxlogit import ALL, Attribution, Explainer
 from normxlogit.copies.arithmetic import EXCLUDED
-from normxlogit.inputs.encoding import Batch
+from normxlogit.inputs.batches import Batch
 from normxlogit.methods import NormXLogit, Request
 from normxlogit.parts.headpiece import answer_of
 from normxlogit.tasks.targets import resolve

@@ -11,7 +11,8 @@ from gradio.themes import Base
 
 from ..errors import NormXLogitError
 from ..methods import MethodInfo, list_methods
-from ..methods.registry import DEFAULTS, describe
+from ..methods.defaults import DEFAULTS
+from ..methods.registry import describe
 from ..render.describe import model_text
 from .explanations import INSTALL_SMALL_MODEL, App, Shown
 from .frame import DOCUMENTS_FILE, busy, framed, message, missing_writer

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..errors import DataError, InputError, reason_of
 from ..explainer import Explainer
-from ..methods.registry import ANSWER_METHODS
+from ..methods.defaults import ANSWER_METHODS
 from .explanations import App
 from .frame import CSS, HEAD
 from .limits import Limits

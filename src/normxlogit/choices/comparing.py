@@ -12,9 +12,10 @@ from torch import Tensor, nn
 
 from ..copies.clone import override_forward
 from ..copies.memory import enough_memory
-from ..copies.run import TensorInputs
+from ..copies.module_io import TensorInputs
 from ..errors import InputError, TargetError, UnsupportedModelError
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.batches import Batch
+from ..inputs.encoding import Encoding
 from ..leave_out.outcomes import Answer, Outcomes, Progress, in_batches
 from ..leave_out.picking import removable_for_task
 from ..leave_out.removal import TextRemoval, Tokens, tokens_removed

@@ -105,7 +105,8 @@ def methods() -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from ..methods.registry import DEFAULTS, list_methods
+    from ..methods.defaults import DEFAULTS
+    from ..methods.registry import list_methods
 
     of_methods = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))
     of_defaults = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 2, 1, 0))

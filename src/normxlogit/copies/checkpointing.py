@@ -28,9 +28,9 @@ def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcon
     Args:
         copy: The copy.
         paths: The modules.
-        around: A context in which each runs again.
+        around: Returns a context in which each runs again.
     """
-    latest: dict[Any, list[Tensor]] = {}  # what one call saved: the last one that ran again
+    latest: dict[object, list[Tensor]] = {}  # of the call that ran again last, the tensors that it saved
     with ExitStack() as stack:
         for path in set(paths):
             module = copy.get_submodule(path)
@@ -45,29 +45,31 @@ def checkpointed(copy: nn.Module, paths: Iterable[str], around: Around = nullcon
 
 
 def _call_checkpointed(
-    latest: dict[Any, list[Tensor]], around: Around, forward: Forward, *args: Any, **kwargs: Any
+    latest: dict[object, list[Tensor]], around: Around, forward: Forward, *args: Any, **kwargs: Any
 ) -> Any:
     """Call a module's forward; its graph has numbers in the place of saved tensors, in the order of saving.
 
     When the backward pass asks for the tensor of a number, the forward runs again, and saves the tensors then.
 
     Args:
-        latest: The tensors of the call that ran again last, by call; those of the call before are dropped.
-        around: A context in which it runs again.
+        latest: The tensors that the call that ran again last has saved, by a key of the call; it has one entry at most.
+        around: Returns a context in which the forward runs again.
         forward: The module's forward.
         *args: Its arguments by position.
         **kwargs: Its arguments by name.
     """
-    call = object()  # a key of its own
-    shapes = list[torch.Size]()
+    call = object()  # the key of this call
+    shapes = list[torch.Size]()  # of the tensors that it would have saved
     states = [value for value in (*args, *kwargs.values()) if isinstance(value, Tensor) and value.requires_grad]
     versions = _versions(states)
 
     def pack(tensor: Tensor) -> int:
+        """Return the number of a tensor that autograd saves."""
         shapes.append(tensor.shape)
         return len(shapes) - 1
 
     def unpack(number: int) -> Tensor:
+        """Return the tensor of a number, from a second run of the forward."""
         if call not in latest:
             latest.clear()
             saved: list[Tensor] = []
@@ -87,7 +89,7 @@ def _call_checkpointed(
 
 
 def _versions(states: Iterable[Tensor]) -> list[int]:
-    """Return how often each of some states was written on."""
+    """Return how often each of some states was written on, as autograd counts it."""
     return [state._version for state in states]
 
 

@@ -77,12 +77,12 @@ def clone(model: nn.Module) -> nn.Module:
     Raises:
         UnsupportedModelError: If hooks are on what `torch.compile` put around a module.
     """
-    # A compiled module and the one inside it have the same copy, under the ids of both.
     module_and_uncompiled = [(module, _uncompiled(module)) for module in model.modules()]
     copies: Copies = {}
     for original in {id(inner): inner for _, inner in module_and_uncompiled}.values():
         copies[id(original)] = _shallow_copy(original)
-    tables: list[Attributes] = [module.__dict__ for module in copies.values()]
+    tables: list[Attributes] = [module.__dict__ for module in copies.values()]  # the attributes of each copy
+    # A compiled module and the one inside it have the same copy, under the ids of both.
     for module, inner in module_and_uncompiled:
         copies[id(module)] = copies[id(inner)]
     from_transformers = isinstance(unwrapped(model), PreTrainedModel)
@@ -152,12 +152,21 @@ def _autograd_alias(value: Tensor) -> Tensor:
         return nn.Parameter(alias, requires_grad=False) if isinstance(value, nn.Parameter) else alias
 
 
-def _copy_config(config: PretrainedConfig, state: Attributes, configs: dict[int, Any], from_transformers: bool) -> Any:
-    """Return a copy of the configuration of a module with attributes `state`; `configs` is a memo of `deepcopy`."""
+def _copy_config(
+    config: PretrainedConfig, attributes: Attributes, configs: dict[int, Any], from_transformers: bool
+) -> Any:
+    """Return a copy of the configuration of a module.
+
+    Args:
+        config: The configuration.
+        attributes: Those of the module.
+        configs: The memo of `copy.deepcopy`, so that modules that share a configuration share its copy.
+        from_transformers: Whether the model is one of transformers.
+    """
     copied = copy.deepcopy(config, configs)
     if from_transformers:
         copied.return_dict = True  # the form of the output, which is read by name here
-    if state.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
+    if attributes.get("layers_are_rescaled") is False:  # RWKV would halve the caller's weights at its first call
         copied.rescale_every = 0
     return copied
 
@@ -248,7 +257,7 @@ def _rebind_cell(cell: types.CellType, copies: Copies) -> types.CellType:
 
 
 def cell_content(cell: types.CellType) -> Any:
-    """Return the content of a cell of a closure, None if it is empty."""
+    """Return the content of a cell of a closure, None if it is empty, as that of a variable without a value yet."""
     try:
         return cell.cell_contents
     except ValueError:

@@ -108,7 +108,7 @@ def enough_memory(purpose: str) -> Iterator[None]:
 
 
 def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) -> int:
-    """Return how many tokens a plain pass can have in the free memory; `vocabulary`: a language model's, or 0.
+    """Return how many tokens a plain pass can have in the free memory.
 
     Args:
         module: The model.
@@ -119,7 +119,7 @@ def tokens_that_fit(module: nn.Module, device: torch.device, vocabulary: int) ->
     if free is None:
         return MOST_TOKENS
     most = MOST_TOKENS if device.type == "cpu" else MOST_TOKENS_ON_ACCELERATORS
-    tokens_kept = int(SHARE_OF_MEMORY * free / _bytes_kept(module, vocabulary))
+    tokens_kept = int(SHARE_OF_MEMORY * free / _bytes_kept(module, vocabulary))  # of a pass whose graph is kept
     return min(most, max(FEWEST_TOKENS, tokens_kept * GRAPH_MEMORY))
 
 
@@ -129,8 +129,8 @@ def _bytes_kept(module: nn.Module, vocabulary: int) -> float:
     for part in module.modules():
         if not isinstance(part, nn.Embedding):
             shapes = [weight.shape[-2:] for weight in part.parameters(recurse=False) if weight.ndim > 1]
-            if isinstance(part, nn.Linear):  # a quantised weight has another shape
+            if isinstance(part, nn.Linear):  # where the weight is quantised, it has another shape than the map
                 shapes = [torch.Size((part.in_features, part.out_features))]
             widths += sum(max(shape) for shape in shapes if vocabulary not in shape)
-    element = next((weight.element_size() for weight in module.parameters() if weight.is_floating_point()), 4)
-    return max(1.0, KEPT_OF_LAYER * widths * element)
+    bytes_per_number = next((weight.element_size() for weight in module.parameters() if weight.is_floating_point()), 4)
+    return max(1.0, KEPT_OF_LAYER * widths * bytes_per_number)

@@ -43,10 +43,11 @@ class Snapshot:
         self._remember()
 
     def _remember(self) -> None:
-        """Copy all containers as they are."""
+        """Copy all containers as they are, and note what a comparison of the copies would not see."""
         self._before = [container.copy() for container in self._containers]
         entries = list(chain.from_iterable(map(_tensor_entries, self._containers)))
-        self._single_elements = [entry for entry in entries if entry.tensor.numel() < 2]  # equal by their value
+        # Python compares two tensors of one element by their value, so that these are looked at one by one.
+        self._single_elements = [entry for entry in entries if entry.tensor.numel() < 2]
         # Copies of tensors that were created in inference mode share the storage, but are other tensors.
         in_inference_mode = (entry.tensor for entry in entries if entry.tensor.is_inference())
         self._storage_addresses = [(tensor, tensor.data_ptr()) for tensor in in_inference_mode]
@@ -57,7 +58,6 @@ class Snapshot:
             return False
         if list(map(type, self._modules)) != self._classes:
             return False
-        # Python compares two tensors of one element by their value, so these are looked at one by one.
         replaced = [entry for entry in self._single_elements if entry.table.get(entry.key) is not entry.tensor]
         if _equal_contents(self._containers, self._before):
             return not replaced
@@ -93,19 +93,28 @@ def _equal_contents(current: Any, earlier: Any) -> bool:
 
 
 def _containers(states: list[Attributes], configs: bool) -> list[Any]:
-    """Return the tables of modules, and the containers and attributes of objects in them, in settings at any depth."""
+    """Return the containers whose content is compared.
+
+    Args:
+        states: The attributes of each module.
+        configs: Whether those of configurations count.
+
+    Returns:
+        These, the containers in them at any depth, and the attributes of objects in them; of an object that holds
+        settings, what is inside its attributes, too.
+    """
     containers: list[Any] = []
-    waiting: list[Any] = [*states]
+    to_visit: list[Any] = [*states]
     visited: set[int] = set()
-    for value in waiting:
-        inside = value if isinstance(value, CONTAINERS) else _attributes(value, configs)
-        if inside is None or id(inside) in visited:
+    for value in to_visit:  # the list grows while it is read
+        container = value if isinstance(value, CONTAINERS) else _attributes(value, configs)
+        if container is None or id(container) in visited:
             continue
-        visited.add(id(inside))
-        if not isinstance(inside, tuple):
-            containers.append(inside)
-        if inside is value or _holds_settings(value):
-            waiting += _parts_inside(inside)
+        visited.add(id(container))
+        if not isinstance(container, tuple):  # it cannot change
+            containers.append(container)
+        if container is value or _holds_settings(value):
+            to_visit += _parts_inside(container)
     return containers
 
 
@@ -130,12 +139,14 @@ def _holds_settings(value: Any) -> bool:
 
 
 def _without_harmless(container: Any) -> Any:
-    """Return a table without modes and recording hooks, and placeholders of offloaded weights as their kinds."""
+    """Return a table without what may change: modes, recording hooks, and which tensors stand for offloaded weights."""
     if not isinstance(container, dict):
         return container
-    left_out = (RECORDING_MARK, "training") if "_parameters" in container else ()
+    is_of_module = "_parameters" in container
+    left_out = (RECORDING_MARK, "training") if is_of_module else ()
     return {
-        name: (value.shape, value.dtype) if isinstance(value, Tensor) and value.is_meta else value  # renewed
+        # accelerate makes a new tensor on the meta device each time that it offloads a weight.
+        name: (value.shape, value.dtype) if isinstance(value, Tensor) and value.is_meta else value
         for name, value in container.items()
         if name not in left_out and getattr(value, "__module__", "") != RECORDING_MODULE
     }

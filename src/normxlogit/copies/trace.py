@@ -12,7 +12,8 @@ import torch
 from torch import Tensor, nn
 from transformers.utils.generic import ModelOutput
 
-from .run import CallArguments, Inputs, Site, hidden_of, run, tensor_of
+from .module_io import CallArguments, Inputs, hidden_of, tensor_of
+from .run import Site, run
 
 Axes = tuple[int, ...]
 """The order in which a tensor's axes must be read to be (B, T, H); some trunks work time-first or channels-first."""
@@ -75,13 +76,13 @@ def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
     """
     calls: Calls = []
     running: Calls = []
-    ended = itertools.count()
-    numbers = Counter[str]()
+    ended_count = itertools.count()
+    call_numbers = Counter[str]()  # how often each module was called, by path
 
     def begin(path: str, call_module: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Enter a call in the list, then run the module, see `Instead`; `end` fills in what the call read and gave."""
-        numbers[path] += 1
-        call = Call(path, number=numbers[path])
+        call_numbers[path] += 1
+        call = Call(path, number=call_numbers[path])
         calls.append(call)
         running.append(call)
         return call_module(*args, **kwargs)
@@ -91,7 +92,7 @@ def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
         call = running.pop()
         first_argument = arguments.main_input
         call.main_input = first_argument if isinstance(first_argument, Tensor) else None
-        call.returned, call.end = output, next(ended)
+        call.returned, call.end = output, next(ended_count)
 
     paths = [path for path, _ in model.named_modules()]
     with torch.inference_mode():
@@ -141,9 +142,9 @@ def _matching_orders(shape: torch.Size, reference: torch.Size) -> list[Axes]:
         return []
     text_count, token_count, *further_sizes = reference
     orders = itertools.permutations(range(len(shape)))
-    sizes = ((axes, [shape[axis] for axis in axes]) for axes in orders)
+    shape_by_order = ((axes, [shape[axis] for axis in axes]) for axes in orders)
     return [
         axes
-        for axes, (texts, tokens, *further) in sizes
+        for axes, (texts, tokens, *further) in shape_by_order
         if texts == text_count and tokens >= token_count and further == further_sizes
     ]

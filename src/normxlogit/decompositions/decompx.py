@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from ..copies.arithmetic import mean_logit
 from ..errors import HeadMismatchError, UnsupportedModelError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..methods.base import Method, Request, Scores
 from ..methods.registry import register
 from ..model.forward_pass import ForwardPass

@@ -12,7 +12,7 @@ from ..copies.checkpointing import without_cache
 from ..copies.clone import clone
 from ..copies.run import Site, run
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..model.task_model import TaskModel
 from ..parts.proofs import is_full, proof
 from .encoder_families import Family, family_of

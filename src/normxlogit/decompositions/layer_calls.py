@@ -11,9 +11,10 @@ from torch.utils._pytree import tree_map
 from transformers import Cache
 
 from ..compat import without_probabilities
-from ..copies.run import Inputs, Site, hidden_of, run, several_states
+from ..copies.module_io import Inputs, hidden_of, several_states
+from ..copies.run import Site, run
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..model.model_errors import input_errors, named_errors
 from ..model.task_model import TaskModel
 

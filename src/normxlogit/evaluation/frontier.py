@@ -12,7 +12,8 @@ import torch
 
 from ..errors import MethodError, UnsupportedModelError
 from ..explainer import Explainer
-from ..inputs.encoding import Encoding, batches
+from ..inputs.batches import batches
+from ..inputs.encoding import Encoding
 from ..methods import Method, list_methods, method_named
 from ..results.units.characters import shortened
 from .datasets import Example

@@ -12,7 +12,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from ..errors import UnsupportedModelError
 from .products import Edge, held_factor
 from .rules import ELEMENTWISE_PRODUCTS, LEAF, PRODUCTS, RULES, UNKNOWN, Row
-from .slopes import INPUT, INVERSE, Constant, Gradients, stem
+from .slopes import INPUT, INVERSES, AddConstant, Gradients, operation_name
 
 MODULE_PATH = "normxlogit_place"
 """Key in a node's `metadata` for the module that created it, in a pass that is proved."""
@@ -24,27 +24,32 @@ NO_GRADIENT = (
 
 
 class NotRecordedError(Exception):
-    """The inputs of some operations are needed, were not noted, and can be in another pass."""
+    """Rules need the inputs of operations that were not recorded; another pass can record them."""
 
 
 class NodeRule(NamedTuple):
     """What a node of the graph passes back."""
 
-    row: Row
-    held: Collection[int]  # the inputs that are held
+    row: Row  # the row of its operation in the table of rules
+    held: Collection[int]  # the indices of its inputs that are held, which get no gradient
 
 
 @contextmanager
 def frozen_backward(
-    output: Tensor, entries: Sequence[Tensor | GradientEdge], constant: Constant = None, *, is_recorded: bool = True
+    output: Tensor,
+    entries: Sequence[Tensor | GradientEdge],
+    add_constant: AddConstant = None,
+    *,
+    is_recorded: bool = True,
 ) -> Iterator[None]:
     """Backpropagate by the rules of the frozen network in the block.
 
     Args:
         output: What is backpropagated, of any shape, with its graph.
         entries: Where the input enters the graph: leaves, or their edges.
-        constant: Called with held values times their gradients, which are part of the answer; None to leave them out.
-        is_recorded: Whether the whole pass was recorded, so that inputs that are not known cannot be known.
+        add_constant: Called with held values times their gradients, which are part of the answer; None to leave them
+            out.
+        is_recorded: Whether the whole pass was recorded, so that another pass would tell no more of its inputs.
 
     Raises:
         NotRecordedError: If the rules need inputs that were not recorded, and can be.
@@ -55,11 +60,13 @@ def frozen_backward(
     walk = _GraphWalk(entries)
     handles = list[Any]()
     walk.visit_all(output)
-    if not is_recorded and any(stem(node) in INVERSE and INPUT not in node.metadata for node in walk.rules):
+    # Of these operations torch saves the output alone.
+    of_unknown_input = (node for node in walk.rules if operation_name(node) in INVERSES and INPUT not in node.metadata)
+    if not is_recorded and any(of_unknown_input):
         raise NotRecordedError
     try:
         for node, rule in walk.rules.items():
-            handles.append(_register(node, rule, constant))
+            handles.append(_register(node, rule, add_constant))
         yield
     except RuntimeError as error:
         if "inplace" not in str(error):
@@ -70,42 +77,56 @@ def frozen_backward(
             handle.remove()
 
 
-def _register(node: Any, rule: NodeRule, constant: Constant) -> Any:
-    """Register the rule of a node as a hook; return what removes it."""
-    if rule.row is UNKNOWN:  # before it runs: a function of the model's own may fail in another way
+def _register(node: Any, rule: NodeRule, add_constant: AddConstant) -> Any:
+    """Register the rule of a node as a hook on it; return torch's handle, whose `remove` removes the hook."""
+    if rule.row is UNKNOWN:  # before the node runs: a function of the model's own may fail in another way
         return node.register_prehook(partial(_refuse, node))
-    return node.register_hook(partial(_apply, node, *rule, constant))
+    return node.register_hook(partial(_apply, node, rule, add_constant))
 
 
 def _apply(
-    node: Any, row: Row, held: Collection[int], constant: Constant, inputs: Gradients, outputs: Gradients
+    node: Any, rule: NodeRule, add_constant: AddConstant, input_gradients: Gradients, output_gradients: Gradients
 ) -> Gradients:
-    """Return what a node passes back: what its slope gives, and nothing to its held inputs."""
-    gradient = outputs[0]
-    slope = row.slope
+    """Return the gradients that a node passes to its inputs: those of its slope, and none to held inputs.
+
+    Autograd calls it after the node has run, with the last two arguments.
+
+    Args:
+        node: The node.
+        rule: Its rule.
+        add_constant: As in `frozen_backward`.
+        input_gradients: The gradients that torch computed for its inputs.
+        output_gradients: The gradients that arrived at its outputs.
+    """
+    gradient = output_gradients[0]
+    slope = rule.row.slope
     if slope is not None and gradient is not None:
         try:
-            passed = slope(node, gradient, inputs, constant)
+            passed = slope(node, gradient, input_gradients, add_constant)
         except AttributeError as error:  # another version of torch, or another device
             raise UnsupportedModelError(
-                f"the model cannot be frozen: {stem(node)} does not save what its rule reads"
+                f"the model cannot be frozen: {operation_name(node)} does not save what its rule reads"
             ) from error
-        inputs = (passed.to(gradient.dtype), *inputs[1:]) if isinstance(passed, Tensor) else passed
-    if not held:
-        return inputs
-    return tuple([None if index in held else part for index, part in enumerate(inputs)])
+        if isinstance(passed, Tensor):  # the gradient of the first input alone
+            passed = (passed.to(gradient.dtype), *input_gradients[1:])
+        input_gradients = passed
+    return tuple([None if index in rule.held else part for index, part in enumerate(input_gradients)])
 
 
-def _refuse(node: Any, outputs: Gradients) -> None:
-    """Refuse an operation without a rule if a gradient arrives that is not zero, or batched: it cannot be looked at."""
+def _refuse(node: Any, output_gradients: Gradients) -> None:
+    """Refuse an operation without a rule if a gradient arrives that is not zero.
+
+    Values of a gradient of several quantities at once, batched by `is_grads_batched`, cannot be read: it is refused.
+    """
     is_batched = torch._C._functorch.is_batchedtensor  # pyright: ignore[reportAttributeAccessIssue]
-    if any(gradient is not None and (is_batched(gradient) or bool(gradient.any())) for gradient in outputs):
+    if any(gradient is not None and (is_batched(gradient) or bool(gradient.any())) for gradient in output_gradients):
         path = node.metadata.get(MODULE_PATH)
         place = f" in {path}" if path else ""
-        if stem(node) in ("WarnNotImplemented", "NotImplemented"):
+        name = operation_name(node)
+        if name in ("WarnNotImplemented", "NotImplemented"):  # torch's own nodes of functions without a gradient
             raise UnsupportedModelError(NO_GRADIENT.format(f"an operation{place}"))
         raise UnsupportedModelError(
-            f"the model cannot be frozen: the answer depends on {stem(node)}{place}, an operation without a rule"
+            f"the model cannot be frozen: the answer depends on {name}{place}, an operation without a rule"
         )
 
 
@@ -118,19 +139,20 @@ class _GraphWalk:
 
     def __init__(self, entries: Sequence[Tensor | GradientEdge]) -> None:
         edges = [get_gradient_edge(entry) if isinstance(entry, Tensor) else entry for entry in entries]
-        # By node that the input reaches, the edges over which it does.
+        # By node that the input reaches, the edges over which it does; none at the entries.
         self.input_edges: dict[Any, list[Edge]] = {edge.node: [] for edge in edges}
-        self.rules: dict[Any, NodeRule] = {}  # of nodes that need a hook
+        self.rules: dict[Any, NodeRule] = {}  # by node, of nodes whose gradients are not all torch's own
 
     def visit_all(self, output: Tensor) -> None:
         """Find the rules of all nodes from an output to the entries."""
-        visited: set[Any] = {None, *self.input_edges}
-        to_visit: list[tuple[Any, Sequence[Edge] | None]] = [(output.grad_fn, None)]  # with edges at the second visit
+        visited: set[Any] = {None, *self.input_edges}  # None stands for the node of a constant
+        # Nodes, with the edges over which they pass gradients at the second visit, and None at the first.
+        to_visit: list[tuple[Any, Sequence[Edge] | None]] = [(output.grad_fn, None)]
         while to_visit:
             node, edges = to_visit.pop()
             if edges is not None:
                 self._after_its_inputs(node, edges)
-            elif node not in visited and stem(node) != LEAF:
+            elif node not in visited and operation_name(node) != LEAF:
                 visited.add(node)
                 passing = self._before_its_inputs(node)
                 to_visit.append((node, passing))
@@ -138,7 +160,7 @@ class _GraphWalk:
 
     def _before_its_inputs(self, node: Any) -> Sequence[Edge]:
         """Add the rule of a node; return the edges over which it passes gradients."""
-        row = RULES.get(stem(node), UNKNOWN)
+        row = RULES.get(operation_name(node), UNKNOWN)
         held = row.held(node) if callable(row.held) else row.held
         if held or row.slope is not None or row is UNKNOWN:
             self.rules[node] = NodeRule(row, held)
@@ -147,11 +169,13 @@ class _GraphWalk:
     def _after_its_inputs(self, node: Any, edges: Sequence[Edge]) -> None:
         """Choose the held factor of a product of two tensors; note over which edges the input reaches a node."""
         held_edge = None  # the index of the edge of the held factor
-        if len(edges) > 1 and stem(node) in PRODUCTS and edges[-2][0] is not None and edges[-1][0] is not None:
-            of_matrices = stem(node) not in ELEMENTWISE_PRODUCTS
-            left_edge = len(edges) - 2  # before them `addmm` has what it adds
-            held_edge = left_edge + held_factor(edges[-2], edges[-1], of_matrices, self.input_edges)
-            self.rules[node] = NodeRule(RULES[stem(node)], (held_edge,))
+        name = operation_name(node)
+        factors = edges[-2:] if name in PRODUCTS else ()  # the first edge of `addmm` is that of what it adds
+        if len(factors) == 2 and all(factor_node is not None for factor_node, _ in factors):  # None: a constant
+            left, right = factors
+            held = held_factor(left, right, name not in ELEMENTWISE_PRODUCTS, self.input_edges)
+            held_edge = len(edges) - 2 + held
+            self.rules[node] = NodeRule(RULES[name], (held_edge,))
         from_input = [edge for index, edge in enumerate(edges) if edge[0] in self.input_edges and index != held_edge]
         if from_input:
             self.input_edges[node] = from_input

@@ -13,20 +13,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.run import Inputs
+from ..copies.module_io import Inputs
 from ..errors import UnsupportedModelError
 from ..parts.proofs import proof, rounding_of
 from .backward import MODULE_PATH
-from .rules import LEAF, RULES
-from .slopes import VALUE, divide, keep_value, power, stem
+from .rules import RULES
+from .slopes import VALUE, divide, keep_value, operation_name, power
 
 _WITH_NUMBERS = frozenset(["add", "sub", "subtract", "rsub", "radd", "iadd", "isub", "where", "masked_fill"])
+"""Functions whose constants are part of the bias, also Python's numbers, by name without underscores."""
+
 _ADDITIVE = _WITH_NUMBERS | {
     "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "append", "copy", "setitem", "lerp",
     "masked_scatter", "index_put", "index_add", "index_copy", "scatter", "scatter_add", "maximum", "minimum", "fmax",
     "fmin", "gru", "lstm", "rnn_tanh", "rnn_relu", "gru_cell", "lstm_cell",
 }  # fmt: skip
-"""Functions whose constant tensors, and of some whose numbers, are part of the bias, by name without underscores."""
+"""Functions whose constant tensors are part of the bias, by name without underscores."""
 
 _ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
     **dict.fromkeys(["addmm", "baddbmm", "addbmm", "addmv", "addr", "addcmul", "addcdiv"], (0,)),
@@ -41,16 +43,24 @@ _ADDED_ARGUMENTS: dict[str, tuple[int, ...]] = {
 class Conservation:
     """The proof of a recorded pass over one text, in a backward pass through it.
 
+    The pass is run with `watch` and under a `Recording`, which calls `as_leaves` and `note` for each operation. The
+    backward pass calls `hold` for each held value, and `check` compares the sum with the answer.
+
     Args:
         accept: Called when the proof holds.
+
+    Attributes:
+        leaves: The constants that the pass adds, which are its bias.
+        modules_to_record: The paths of modules that need a `Recording` in later passes, "" for the whole model.
+        held: What held values contribute in the backward pass.
     """
 
     def __init__(self, accept: Callable[[], object] = lambda: None) -> None:
         self._accept = accept
         self._dtypes = {torch.float32}  # of the results of operations: a model may compute in another than its weights'
-        self.leaves: list[Tensor] = []  # the constants that the pass adds, which are its bias
-        self.recorded: set[str] = set()  # modules that need a `Recording`, "" for the whole model
-        self.held: list[Tensor] = []  # what held values contribute in the backward pass
+        self.leaves: list[Tensor] = []
+        self.modules_to_record: set[str] = set()
+        self.held: list[Tensor] = []
         self._paths: dict[int, str] = {}  # where the modules of the copy are, by their ids
 
     def watch(self, copy: nn.Module, stack: ExitStack) -> None:
@@ -61,8 +71,9 @@ class Conservation:
             stack: The exit stack, at whose end the copy has its own biases again.
         """
         self._paths = {id(module): path for path, module in copy.named_modules()}
-        tables: list[Any] = []
-        for module in copy.modules():  # torch's own functions show what they add when they are called
+        tables: list[Any] = []  # where a module may hold its bias
+        for module in copy.modules():
+            # The modules of torch call functions of torch, which `as_leaves` sees.
             if not type(module).__module__.startswith("torch."):
                 tables += [module._parameters, module._buffers, module.__dict__]
         for table in tables:
@@ -97,18 +108,20 @@ class Conservation:
             function_name: The name of the function, such as "__add__" or "conv2d".
             args: The positional arguments.
             kwargs: The others.
+
+        Returns:
+            Both, with leaves in the places of the constants that the call adds to what depends on the input.
         """
         name = function_name.strip("_")
-        added = range(len(args)) if name in _ADDITIVE else _ADDED_ARGUMENTS.get(name)
+        added = range(len(args)) if name in _ADDITIVE else _ADDED_ARGUMENTS.get(name)  # indices of `args`
         if added is None or not _depends_on_input((args, kwargs)):
             return args, kwargs
         leaves = list(args)
-        first_added = 0
-        if _writes_on_first(function_name):
+        is_written_on = _writes_on_first(function_name)
+        if is_written_on:
             self._watch_overwritten(args[0])
-            first_added = 1  # no leaf is written on
         for index in added:
-            if first_added <= index < len(args):
+            if index < len(args) and not (index == 0 and is_written_on):  # autograd lets nobody write on a leaf
                 leaves[index] = self.as_leaf(args[index], numbers=name in _WITH_NUMBERS)
         return tuple(leaves), {**kwargs, **{key: self.as_leaf(kwargs[key]) for key in _added_keywords(name, kwargs)}}
 
@@ -127,11 +140,11 @@ class Conservation:
             result: What its operation returned.
         """
         self._dtypes.add(result.dtype)
-        row = RULES.get(stem(node))
+        row = RULES.get(operation_name(node))
         if row is not None and row.slope in (keep_value, divide, power):
             node.metadata[VALUE] = result.detach()
         # The nodes of the same call are those before it that have no module yet.
-        while node is not None and stem(node) not in RULES and stem(node) != LEAF and MODULE_PATH not in node.metadata:
+        while node is not None and operation_name(node) not in RULES and MODULE_PATH not in node.metadata:
             node.metadata[MODULE_PATH] = self.path()
             node = node.next_functions[0][0] if node.next_functions else None
 
@@ -139,13 +152,14 @@ class Conservation:
         """Note that the module that is being called needs a `Recording`."""
         path = self.path()
         if path is not None:
-            self.recorded.add(path)
+            self.modules_to_record.add(path)
 
     def path(self) -> str | None:
         """Find the innermost module that is being called, "" for the model itself; None if none is."""
         frame: Any = sys._getframe(1)
         while frame is not None:
-            # The local variables of every frame would take longer to read than the pass.
+            # Torch calls each module in `nn.Module._call_impl`. To read the local variables of every frame would take
+            # longer than the pass.
             if frame.f_code.co_name == "_call_impl":
                 path = self._paths.get(id(frame.f_locals.get("self")))
                 if path is not None:
@@ -164,29 +178,29 @@ class Conservation:
         why="each rule gives what its operation passes on; what hides how it depends on the input shows",
         when="first use of frozen-gradient; nothing more for a short text alone, otherwise a backward pass",
     )
-    def check(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
-        """Refuse the pass if vectors and constants times their gradients do not add up to the answer.
+    def check(self, answer: Tensor, inputs: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
+        """Refuse the pass if its inputs and constants, times their gradients, do not add up to the answer.
 
         Args:
-            vectors: The answer, and what enters the graph, (1, T, H) each.
-            gradients: Those of the vectors, and of `leaves`; None where none arrived.
+            answer: What the pass answers, of any shape.
+            inputs: What enters the graph, (1, T, H) each.
+            gradients: Those of the answer, of the inputs, and of `leaves`; None where none arrived.
 
         Raises:
             UnsupportedModelError: If they do not.
         """
-        answer = vectors[0]
-        vector_count = len(vectors)
-        if all(gradient is None for gradient in gradients[1:vector_count]):
+        input_count = len(inputs)
+        if all(gradient is None for gradient in gradients[1 : 1 + input_count]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")
-        explained, *products = map(_products, [*vectors, *self.leaves], gradients)
-        by_token = [product.sum(-1) for product in products[: vector_count - 1]]
-        of_constants = products[vector_count - 1 :]
+        explained, *products = map(_products, [answer, *inputs, *self.leaves], gradients)
+        by_token = [product.sum(-1) for product in products[:input_count]]
+        of_constants = products[input_count:]
         terms = [explained, *self.held, *by_token, *of_constants]
         # Of each term its sum, and the sum of its magnitudes, to which rounding is relative.
         sums = [torch.stack((term.sum(), term.abs().sum())).to(answer.device) for term in terms]
-        both = torch.stack((sums[0], torch.stack(sums[1:]).sum(0)))
-        (value, value_size), (total, size) = both.tolist()  # one transfer
-        dtypes = {*self._dtypes, *(vector.dtype for vector in vectors)}
+        explained_and_total = torch.stack((sums[0], torch.stack(sums[1:]).sum(0)))
+        (value, value_size), (total, size) = explained_and_total.tolist()  # one transfer
+        dtypes = {*self._dtypes, answer.dtype, *(vector.dtype for vector in inputs)}
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
         coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
         if not abs(value - total) <= rounding_of(coarsest) * max(1.0, value_size, size):
@@ -198,10 +212,11 @@ class Conservation:
 
 
 def _products(vector: Tensor, gradient: Tensor | None) -> Tensor:
-    """Return a gradient times its vector. What excludes an answer may be infinite, and nothing of it arrives."""
+    """Return a gradient times its vector, in the vector's shape; zero where no gradient arrived."""
     if gradient is None:
         return torch.zeros((), dtype=torch.float64)
     gradient = gradient.double()
+    # What excludes an output is infinite, and times its gradient of zero NaN.
     return gradient * vector.detach().double().masked_fill(gradient == 0, 0.0)
 
 

@@ -2,20 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import GradientEdge
 
 from ..copies.arithmetic import EXCLUDED
-from ..copies.run import without_autocast
+from ..copies.precision import without_autocast
 from ..model.forward_pass import ForwardPass
 from ..tasks.targets import BatchTargets
 from ..tasks.task_outputs import logits_at
 from .backward import frozen_backward
 from .conservation import Conservation
-from .places import ByPlace, Place, Readout, Readouts, detached_sinks, lowest_of_sides, masks_of, only_token
+from .places import Place, lowest_of_sides, masks_of
+from .readouts import ByPlace, Readout, Readouts
+from .sinks import detached_sinks, only_token
 from .vocabulary import BACKPROPAGATED_AT_ONCE, HeadCall, vocabulary_quantities
 
 
@@ -36,9 +38,9 @@ class Contributions:
     """The contributions from backward passes through a frozen pass."""
 
     answer: Tensor  # the explained quantities, (B, K)
-    values: ByPlace  # by place, what each token contributes there, (B, K, T)
+    values: ByPlace  # by place, what each token contributes there, (B, K, T), without attention sinks
     sink: ByPlace  # by place, what attention sinks contribute from there on, (B, K)
-    sinks: Tensor | None  # which tokens are attention sinks at any place, (B, S + T), the source's first; None if none
+    is_sink: Tensor | None  # whether a token is a sink at any place, (B, S + T), the source's first; None if none is
 
 
 def contributions(
@@ -70,23 +72,26 @@ def contributions(
         if run.head is not None and positions is not None:
             answer = vocabulary_quantities(run.head, run.answer, target, positions, weights)  # (B, K)
         else:
-            if read_positions is not None:
-                _ = run.hidden  # without a head, its error says why
+            if read_positions is not None:  # without a head, the states have no logits there:
+                _ = run.hidden  # this raises the error that says why
             answer = target.quantity(answer_at(run.answer, positions).float())  # (B, K)
-        # A single quantity proves the pass, unless a head excludes it.
+        # A single quantity is proved where it is backpropagated, unless the head excludes it with -inf.
         if run.proof is not None and (answer.shape[1] > 1 or not answer.isfinite().all()):
             run = proved_by_random_sum(run)
         return backpropagated(answer, run, places)
 
 
 def answer_at(answer: Tensor, positions: Tensor | None) -> Tensor:
-    """Return the logits at the position explained; a copy, for autograd keeps nothing of inference mode.
+    """Return the logits, or states, at the position that is explained.
 
     Args:
         answer: Logits, (B, C) or (B, T, C), or states, (B, T, H).
         positions: Where they are read, (B,), or (B, 2) for a span; None for answers about the whole text.
     """
-    return answer if positions is None else logits_at(answer, positions.to(answer.device).clone())
+    if positions is None:
+        return answer
+    indices = positions.to(answer.device).clone()  # autograd saves no tensor that was made in inference mode
+    return logits_at(answer, indices)
 
 
 def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, retain: bool = False) -> Contributions:
@@ -112,21 +117,18 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
         UnsupportedModelError: If an operation without a rule receives a gradient, or the contributions of a pass that
             is proved do not sum to the answer.
     """
-    sinks_at = {place for place, readout in run.readouts.items() if readout.sinks is not None}
-    last = {max(run.readouts)} if sinks_at else set()  # where it shows which token is the only one that is read
-    places_read = sorted({*places, *sinks_at, *last}, reverse=True)
-    values, gradients = _contributions_at(answer.sum(0), run, places_read, retain=retain)
-    tokens = _without_sinks(answer, run, values)
+    places_with_sinks = {place for place, readout in run.readouts.items() if readout.is_sink is not None}
+    # At the last place it shows whether the answer passes through a single token, whose sink is not held.
+    last_place = {max(run.readouts)} if places_with_sinks else set()
+    places_read = sorted({*places, *places_with_sinks, *last_place}, reverse=True)
+    sums = answer.sum(0)  # (K,): what one text contributes depends on no other text
+    values, gradients = _contributions_at(sums, run, places_read, retain=retain)
+    result = _without_sinks(answer, run, values, places)
     if run.proof is not None:
         entries = lowest_of_sides(run.readouts)
-        vectors = (vector for place in entries for vector in run.readouts[place].vectors)
-        run.proof.check([run.answer, *vectors], gradients)
-    return Contributions(
-        answer.detach(),
-        {place: tokens.values[place].transpose(0, 1) for place in places},
-        {place: tokens.sink[place] for place in places},
-        tokens.sinks,
-    )
+        inputs = [vector for place in entries for vector in run.readouts[place].vectors]
+        run.proof.check(run.answer, inputs, gradients)
+    return result
 
 
 def _contributions_at(
@@ -134,19 +136,27 @@ def _contributions_at(
 ) -> tuple[ByPlace, list[Tensor | None]]:
     """Backpropagate sums over texts of K quantities, (K,), in groups through the frozen network.
 
+    Args:
+        sums: The sums.
+        run: The pass.
+        places: Where contributions are read, the last place first.
+        retain: Whether the graph stays, for another call.
+
     Returns:
-        The contributions by place, sinks' too, (K, B, T) each; and of a pass that is proved the last quantity's
-        gradients at what the proof sums over.
+        The contributions by place, sinks' too, (K, B, T) each; and the last quantity's gradients at what a proof sums
+        over, as `Conservation.check` takes them, [] without a proof.
     """
     entry_edges = [edge for place in lowest_of_sides(run.readouts) for edge in run.readouts[place].edges]
-    constant, proved_edges = None, list[Any]()
+    add_constant = None
+    proved_edges = list[Any]()
     if run.proof is not None:
-        constant, proved_edges = run.proof.hold, [run.answer, *entry_edges, *run.proof.leaves]
+        add_constant = run.proof.hold
+        proved_edges = [run.answer, *entry_edges, *run.proof.leaves]
     readouts = [run.readouts[place] for place in places]
     groups = torch.arange(len(sums)).split(BACKPROPAGATED_AT_ONCE)
     values_of_groups: list[list[Tensor]] = []  # by group and place, (group, B, T)
-    gradients: list[Tensor | None] = []
-    frozen = frozen_backward(sums, entry_edges, constant, is_recorded=run.is_recorded)
+    gradients: list[Tensor | None] = []  # of the last group
+    frozen = frozen_backward(sums, entry_edges, add_constant, is_recorded=run.is_recorded)
     with frozen, detached_sinks(run.readouts):
         for group in groups:
             keep_graph = retain or group is not groups[-1]
@@ -156,67 +166,80 @@ def _contributions_at(
     return {place: torch.cat(values) for place, values in zip(places, values_of_places, strict=True)}, gradients
 
 
-class _TokenValues(NamedTuple):
-    """The contributions of tokens, apart from those of attention sinks."""
-
-    values: ByPlace  # by place, without those of sinks, (K, B, T)
-    sink: ByPlace  # by place, what sinks contribute there and at later places, (B, K)
-    sinks: Tensor | None  # which tokens are sinks at any place, (B, S + T), the source's first; None if none is
-
-
-def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace) -> _TokenValues:
+def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace, places: Sequence[Place]) -> Contributions:
     """Take what attention sinks contribute out of the contributions of tokens.
 
     Args:
         answer: The quantities, (B, K).
-        run: The pass; one that is proved is told what its sinks hold.
+        run: The pass, whose proof counts what its sinks contribute as held.
         values: The contributions by place, the last place first, (K, B, T) each.
+        places: The places whose contributions are returned.
     """
-    total = torch.zeros_like(answer, requires_grad=False)  # (B, K)
-    if all(run.readouts[place].sinks is None for place in values):
-        return _TokenValues(dict(values), dict.fromkeys(values, total), None)
+    has_sinks = any(run.readouts[place].is_sink is not None for place in values)
+    exempt = only_token(values[max(values)]) if has_sinks else None
     entries = lowest_of_sides(run.readouts)
-    exempt = only_token(values[max(values)])
-    is_sink = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S) and (B, T)
     of_tokens = dict(values)
     sink = ByPlace()
+    total = torch.zeros_like(answer, requires_grad=False)  # of the sinks so far, (B, K)
+    sinks_of_side = {side: torch.zeros_like(mask) for side, mask in sorted(masks_of(run.batch).items())}  # (B, S or T)
     for place, contributed in values.items():
-        held_sinks = run.readouts[place].held(place.side, exempt)
+        held_sinks = run.readouts[place].held_sinks(place.side, exempt)
         if held_sinks is not None:
             held_sinks = held_sinks.expand_as(contributed)  # (K, B, T)
             of_sinks = contributed * held_sinks
             total = total + of_sinks.sum(-1).T
             of_tokens[place] = contributed.masked_fill(held_sinks, 0.0)
-            is_sink[place.side] |= held_sinks.any(0).to(is_sink[place.side].device)
-            if run.proof is not None and place not in entries:  # there they are among the inputs
+            sinks_of_side[place.side] |= held_sinks.any(0).to(sinks_of_side[place.side].device)
+            if run.proof is not None and place not in entries:  # at an entry, they are among the proof's inputs
                 run.proof.hold(of_sinks[-1])
         sink[place] = total
-    sinks = torch.cat([*is_sink.values()], -1)  # (B, S + T)
-    return _TokenValues(of_tokens, sink, sinks if sinks.any() else None)
+    is_sink = torch.cat([*sinks_of_side.values()], -1)  # (B, S + T)
+    return Contributions(
+        answer=answer.detach(),
+        values={place: of_tokens[place].transpose(0, 1) for place in places},
+        sink={place: sink[place] for place in places},
+        is_sink=is_sink if has_sinks and is_sink.any() else None,
+    )
 
 
 def _gradients(
     sums: Tensor, group: list[int], readouts: Sequence[Readout], proved: Sequence[Tensor | GradientEdge], retain: bool
 ) -> tuple[list[Tensor], list[Tensor | None]]:
-    """Return the contributions at each readout to a group of the K sums, (group, B, T) each, and further gradients."""
+    """Backpropagate a group of the K sums at once.
+
+    Args:
+        sums: All sums, (K,).
+        group: The indices of those that are backpropagated.
+        readouts: Where contributions are read.
+        proved: What else has its gradients returned.
+        retain: Whether the graph stays.
+
+    Returns:
+        The contributions at each readout, (group, B, T); and the gradients of `proved`, None where none arrived.
+    """
     edges: list[Any] = [*(edge for readout in readouts for edge in readout.edges), *proved]
-    several = len(group) > 1
-    weights = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (K, K)
-    weights = weights[group] if several else weights[group[0]]  # (group, K) or (K,)
-    gradients = iter(torch.autograd.grad(sums, edges, weights, retain, allow_unused=True, is_grads_batched=several))
+    is_batched = len(group) > 1
+    one_hot = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (K, K): with a row, one sum counts alone
+    weights = one_hot[group] if is_batched else one_hot[group[0]]  # (group, K) or (K,)
+    # In the order of `edges`: first those of the readouts, one after the other.
+    gradients = iter(torch.autograd.grad(sums, edges, weights, retain, allow_unused=True, is_grads_batched=is_batched))
     values = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
+    # A single sum has no axis of its own, and neither have zeros where no gradient arrived.
     return [each.expand(len(group), *each.shape[-2:]) for each in values], list(gradients)
 
 
 def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
-    """Prove a pass by a random sum of its logits, or of the states that its head reads; return it, with its graph.
+    """Prove a pass by a random sum of its logits, or of the states that its head reads.
+
+    Returns:
+        The pass with its graph, which needs no further proof.
 
     Raises:
         UnsupportedModelError: As in `backpropagated`.
     """
     answer = (run.answer if run.head is None else answer_at(run.answer, run.positions)).float()
     weights = torch.randn(answer.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(answer)
-    included = answer.isfinite() & (answer.abs() < EXCLUDED)
+    included = answer.isfinite() & (answer.abs() < EXCLUDED)  # some heads exclude outputs by large negative logits
     if not included.any():  # the values of a regression model may all be large
         included = answer.isfinite()
     random_sum = (answer.masked_fill(~included, 0.0) * weights).sum()

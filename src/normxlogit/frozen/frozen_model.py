@@ -10,13 +10,14 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from ..copies.arithmetic import full_float32
 from ..copies.checkpointing import checkpointed, without_cache
 from ..copies.clone import clone
 from ..copies.memory import GRAPH_MEMORY
-from ..copies.run import Pass, Pool, Site, constant_clone, run, without_autocast
+from ..copies.pool import Pool, constant_clone
+from ..copies.precision import full_float32, without_autocast
+from ..copies.run import Pass, Site, run
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..model.forward_pass import no_states
 from ..model.model_copy import MAX_TOKENS
 from ..model.model_errors import input_errors
@@ -26,8 +27,11 @@ from ..parts.model_proofs import FirstText
 from ..parts.proofs import SUM_ERROR, batch_tolerance, largest_difference, proof, tolerance_for
 from .conservation import Conservation
 from .contributions import FrozenPass, answer_at, proved_by_random_sum
-from .places import MEDIA, WORDS, ModelPlaces, Place, Reading, Readout, Readouts, hold_sinks, masks_of
+from .model_places import ModelPlaces
+from .places import MEDIA, WORDS, Place, Reading, masks_of
+from .readouts import Readout, Readouts
 from .recording import Recording, call_recorded, recorded
+from .sinks import hold_sinks
 
 PROOF_TOKENS = 512
 """Most tokens of the text for the proof of a language model, which is not checkpointed."""
@@ -53,7 +57,8 @@ class FrozenModel:
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
         self._proved: set[_PassKind] = set()
-        self.recorded: set[str] = set()  # modules that need a `Recording`, as passes that were proved show; "" for all
+        # Paths of modules that need a `Recording`, as passes that were proved show; "" for the whole model.
+        self.modules_to_record: set[str] = set()
 
     @classmethod
     def of(cls, model: TaskModel) -> "FrozenModel":
@@ -97,15 +102,24 @@ class FrozenModel:
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
 
     def _is_long(self, batch: Batch) -> bool:
-        """Return whether the layers of a pass are checkpointed, as a picture adds hundreds of tokens and an encoder."""
-        source = batch.inputs["source"].numel() if batch.has_source else 0
-        return bool(batch.media) or batch.mask.numel() + source > self.tokens_kept
+        """Return whether a pass is too long to keep its graph, so that its layers are checkpointed."""
+        if batch.media:  # a picture adds hundreds of tokens, and the graph of its encoder
+            return True
+        source_size = batch.inputs["source"].numel() if batch.has_source else 0
+        return batch.mask.numel() + source_size > self.tokens_kept
 
     def _run_copy(self, batch: Batch, reading: Reading, predict: bool, proof: Conservation | None = None) -> FrozenPass:
-        """Run a copy over a batch, with readouts at places; a pass that is proved keeps its whole graph."""
+        """Run a copy over a batch, with readouts at places.
+
+        Args:
+            batch: B inputs.
+            reading: Where contributions are read.
+            predict: As in `run`.
+            proof: What proves the pass, which then keeps its whole graph; None for a pass that is not proved.
+        """
         readouts = Readouts()
         is_long = proof is None and self._is_long(batch)
-        is_recorded = is_long or proof is not None or "" in self.recorded
+        is_recorded = is_long or proof is not None or "" in self.modules_to_record
         with ExitStack() as stack:
             # A long pass keeps its copy, as its layers run again in the backward pass.
             copy = constant_clone(self._without_cache) if is_long else stack.enter_context(self._pool.lease())
@@ -119,14 +133,14 @@ class FrozenModel:
                 {**batch.inputs, **batch.arguments},
                 record=parts.sites,
                 replace=replaced,
-                instead={} if is_recorded else dict.fromkeys(self.recorded, call_recorded),
+                instead={} if is_recorded else dict.fromkeys(self.modules_to_record, call_recorded),
                 stop=None if self.head is None else parts.trunk_site,
             )
         self._check_and_hold(batch, reading, readouts)
         answer = self._answer(batch, recorded_pass)
         with torch.no_grad():
             forward = self.model.read(batch, recorded_pass, predict=predict)
-        return FrozenPass(
+        return FrozenPass(  # the fields of the forward pass, and those of its graph
             **vars(forward), readouts=readouts, answer=answer, head=self.head, is_recorded=is_recorded, proof=proof
         )
 
@@ -175,7 +189,12 @@ class FrozenModel:
             of this kind were proved before, or are proved now by another pass than that of this batch.
         """
         lowest_place = min({*reading.places} - {MEDIA})
-        kind = _PassKind(bool(batch.media), batch.has_source, bool(batch.arguments), lowest_place)
+        kind = _PassKind(
+            has_media=bool(batch.media),
+            has_source=batch.has_source,
+            has_arguments=bool(batch.arguments),
+            lowest=lowest_place,
+        )
         if kind in self._proved:
             return None
         sample = self._proof_sample(batch)
@@ -183,13 +202,13 @@ class FrozenModel:
         with full_float32() as is_precision_changed:
             at_inputs = replace(reading, baseline=None, point=1.0)  # the end of the path from a baseline
             run = self._run_copy(sample, at_inputs, predict, conservation)
-            self.recorded |= conservation.recorded
+            self.modules_to_record |= conservation.modules_to_record
             self.frozen_answers_as_the_model(run)
             is_same_pass = sample is batch and reading.is_at_text and not is_precision_changed
             explains_batch = is_same_pass and not self._is_long(batch)
             has_head = self.model.parts.trunk is not None
             if has_head:
-                self._prove_head(run, Conservation())
+                self._prove_head(run)
             # With a head, whose outputs are all proved, the quantity that `contributions` explains proves the trunk.
             # Without one it would prove the output that is explained, and none of the others.
             if not (has_head and explains_batch):
@@ -206,8 +225,9 @@ class FrozenModel:
         is_whole = all(sample.inputs[name].shape == value.shape for name, value in batch.inputs.items())
         return batch if is_whole else sample
 
-    def _prove_head(self, run: FrozenPass, conservation: Conservation) -> None:
+    def _prove_head(self, run: FrozenPass) -> None:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
+        conservation = Conservation()
         readout = Readout()
         pool = Pool(cast(PreTrainedModel, self._without_cache), partial(recorded, proof=conservation))
         head = Head(pool, self.model.parts.head)

@@ -15,7 +15,7 @@ import torch
 
 from ..results.storage.schema import Indices
 from .rules import LEAF
-from .slopes import ACTIVATIONS, stem
+from .slopes import ACTIVATIONS, operation_name
 
 Edge = tuple[Any, int]
 """A node of the graph and the index of one of its outputs: a tensor of the forward pass."""
@@ -50,17 +50,19 @@ _RESHAPING = frozenset([
     "Alias", "AsStrided", "Expand", "Permute", "Transpose", "T", "Squeeze", "Unsqueeze", "View", "UnsafeView",
     "ReshapeAlias", "Clone", "ToCopy",
 ])  # fmt: skip
+"""Operations that leave the values of a tensor as they are."""
 
-_ACTIVATION_KEEPING = _RESHAPING | frozenset([
+_ACTIVATION_KEEPING = _RESHAPING | {
     "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Slice", "Select", "Split", "SplitWithSizes", "Chunk", "Unbind",
     "Index", "IndexSelect", "Gather", "Topk", "Sort", "MaskedFill", "Where", "Clamp", "ClampMin", "ClampMax",
     "Repeat", "Flip", "Roll", "ConstantPadNd", "Cat", "Stack", "Unfold", "Tril", "Triu", "CopySlices", "Cumsum",
-])  # fmt: skip
-"""Nodes whose output still counts as an activation's, if they have no other input."""
+}  # fmt: skip
+"""Operations whose output still counts as an activation's, if they have no other input."""
 
 _ELEMENTWISE = _RESHAPING | ACTIVATED | {
     "Add", "Sub", "Rsub", "Mul", "Div", "Neg", "Pow", "Exp", "Reciprocal", "Where", "Clamp", "Minimum",
 }  # fmt: skip
+"""Operations whose output is a function of their input, element by element."""
 
 
 def independent_of_the_input(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
@@ -81,7 +83,7 @@ def computed_from_the_other(left: Edge, right: Edge, matrices: bool, input_edges
 def transposed_kernel(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
     """Hold a matrix that is transposed as `linear` transposes its kernel."""
     right_node, _ = right
-    return RIGHT if matrices and stem(right_node) == "T" else None
+    return RIGHT if matrices and operation_name(right_node) == "T" else None
 
 
 def activated(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) -> int | None:
@@ -130,7 +132,7 @@ def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges
     Args:
         left: The edge of the left factor.
         right: That of the right one.
-        matrices: Whether they are matrices, and not multiplied element by element.
+        matrices: Whether it is a product of matrices, not of elements.
         input_edges: By node that the input reaches, the edges over which it does.
     """
     choices = (criterion(left, right, matrices, input_edges) for criterion in CRITERIA)
@@ -138,16 +140,21 @@ def held_factor(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges
 
 
 def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
-    """Return whether a factor is a `GATE` such as sigmoid, another `ACTIVATION`, or neither; reshaped or scaled too."""
+    """Return whether a factor is a `GATE` such as sigmoid, another `ACTIVATION`, or neither; reshaped or scaled too.
+
+    Args:
+        edge: The edge of the factor, which the input reaches.
+        input_edges: By node that the input reaches, the edges over which it does.
+    """
     node, _ = edge
     for _ in range(MOST_ELEMENTWISE):
-        name = stem(node)
+        name = operation_name(node)
         if name in ACTIVATED:
             return GATE if name in GATES else ACTIVATION
         if name == "Mul" and _is_activation(node, input_edges):
             return ACTIVATION
         edges = input_edges[node]
-        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
+        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:  # the other operand of a sum may not be activated
             return NEITHER
         node, _ = edges[0]
     return NEITHER
@@ -166,14 +173,14 @@ def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
     if _origin(later, input_edges) == origin:
         return False
     # Autograd numbers operations in their order: what has a lower number was computed before the origin.
-    origin_number = 0 if stem(origin[0]) == LEAF else origin[0]._sequence_nr()
+    origin_number = 0 if operation_name(origin[0]) == LEAF else origin[0]._sequence_nr()
     edges_to_visit = deque([later])
     visited = set[Edge]()
     while edges_to_visit and len(visited) < MOST_SEARCHED:
         edge = edges_to_visit.popleft()
         if edge == origin:
             return True
-        if edge not in visited and stem(edge[0]) != LEAF and edge[0]._sequence_nr() >= origin_number:
+        if edge not in visited and operation_name(edge[0]) != LEAF and edge[0]._sequence_nr() >= origin_number:
             visited.add(edge)
             edges_to_visit += input_edges[edge[0]]
     return False
@@ -187,7 +194,7 @@ def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
     while edges_to_visit:
         edge = edges_to_visit.pop()
         if edge != origin and edge not in visited:
-            if stem(edge[0]) not in _ELEMENTWISE or len(visited) >= MOST_ELEMENTWISE:
+            if operation_name(edge[0]) not in _ELEMENTWISE or len(visited) >= MOST_ELEMENTWISE:
                 return False
             visited.add(edge)
             edges_to_visit += input_edges[edge[0]]
@@ -196,9 +203,9 @@ def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
 
 def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
     """Return the edge of the operation that computed a factor, before reshaping and constant factors."""
-    while stem(edge[0]) in _RESHAPING | {"Mul", "Div", "Neg"} or _is_whole_slice(edge, input_edges):
+    while operation_name(edge[0]) in _RESHAPING | {"Mul", "Div", "Neg"} or _is_whole_slice(edge, input_edges):
         edges = input_edges[edge[0]]
-        if len(edges) != 1 or stem(edges[0][0]) == LEAF:
+        if len(edges) != 1 or operation_name(edges[0][0]) == LEAF:
             break
         edge = edges[0]
     return edge
@@ -206,10 +213,12 @@ def _origin(edge: Edge, input_edges: InputEdges) -> Edge:
 
 def _is_whole_slice(edge: Edge, input_edges: InputEdges) -> bool:
     """Return whether a slice is all of its tensor, as some versions of torch record them for `x[:, None]`."""
-    return stem(edge[0]) == "Slice" and all(_shape_of(whole) == _shape_of(edge) for whole in input_edges[edge[0]])
+    return operation_name(edge[0]) == "Slice" and all(
+        _shape_of(whole) == _shape_of(edge) for whole in input_edges[edge[0]]
+    )
 
 
 def _shape_of(edge: Edge) -> Indices:
     """Return the shape of an edge's tensor."""
     node, output = edge
-    return tuple(node.variable.shape if stem(node) == LEAF else node._input_metadata[output].shape)
+    return tuple(node.variable.shape if operation_name(node) == LEAF else node._input_metadata[output].shape)

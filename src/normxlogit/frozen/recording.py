@@ -10,7 +10,7 @@ from torch.autograd import Function
 from torch.overrides import TorchFunctionMode
 
 from ..copies.clone import Forward
-from ..copies.run import Inputs
+from ..copies.module_io import Inputs
 from .conservation import Conservation
 from .slopes import INPUT
 
@@ -63,7 +63,10 @@ def _note(node: Any, result: Tensor, saved_input: Tensor | None, proof: Conserva
 
 
 def _saved_input(func: Any, args: Any, kwargs: Inputs) -> Tensor:
-    """Return a tensor whose node saves the input of a function; torch may empty a node without tensors."""
+    """Return an empty tensor whose node saves the input of a function.
+
+    It is this tensor that is kept, and not its node, which torch may empty when no tensor of it is left.
+    """
     x = args[0] if args else kwargs["input"]
     in_place = func.__name__.endswith("_")
     return _Saved.apply(x.clone() if in_place else x)  # type: ignore[no-untyped-call]
@@ -76,7 +79,7 @@ def call_recorded(call: Forward, *args: Any, **kwargs: Any) -> Any:
 
 
 class _Saved(Function):
-    """Saves a tensor as autograd does, so that hooks of saved tensors see it."""
+    """Saves a tensor as autograd does, so that hooks of saved tensors, such as checkpoints, see it."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

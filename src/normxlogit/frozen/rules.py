@@ -20,20 +20,21 @@ LEAF = "AccumulateGrad"
 class Row(NamedTuple):
     """A row of the table."""
 
-    operations: str  # the nodes' names without `Backward0`, between spaces; those of functions in Python are whole
+    operations: str  # names of operations, see `operation_name`, between spaces
     rule: str  # what flows back, in words
     source: str  # paper and equation
-    held: Collection[int] | Callable[[Any], Collection[int]] = ()  # inputs that are held; of products: `products`
+    # Indices of the inputs that are held, or a function of the node that returns them; of products, `products` chooses
+    held: Collection[int] | Callable[[Any], Collection[int]] = ()
     slope: Slope | None = None  # what takes the place of torch's gradients; None where they are right
 
 
 def everything(node: Any) -> Collection[int]:
-    """Hold all inputs."""
+    """Return the indices of all inputs of a node, for operations that are constant."""
     return range(len(node.next_functions))
 
 
 def all_but(index: int) -> Callable[[Any], Collection[int]]:
-    """Hold all inputs but one."""
+    """Return a function that returns the indices of all inputs of a node but one."""
     return lambda node: [position for position in everything(node) if position != index]
 
 

@@ -38,13 +38,13 @@ def vocabulary_quantities(
         positions, ids = positions[:, None], ids[:, None]  # (B, 1), (B, 1, K)
     else:
         ids = ids[:, :, None]  # (B, G, 1)
-    answered = (positions >= 0).nonzero()  # (N, 2), the text and the column of N answers
-    tokens_of_answers = positions[answered[:, 0], answered[:, 1], None]  # (N, 1)
-    places = torch.cat([answered, tokens_of_answers], 1)  # (N, 3), in one transfer
-    texts, columns, tokens = places.to(states.device).T  # (N,) each
+    texts_and_columns = (positions >= 0).nonzero()  # (N, 2), of N answers the text and the column of `positions`
+    tokens_read = positions[texts_and_columns[:, 0], texts_and_columns[:, 1], None]  # (N, 1), at which they are read
+    indices = torch.cat([texts_and_columns, tokens_read], 1)  # (N, 3), in one transfer
+    texts, columns, tokens = indices.to(states.device).T  # (N,) each
     contrast = None if target.contrast is None else target.contrast.to(states.device)[texts]  # (N,)
-    target_of_places = replace(target, ids=ids[texts, columns], contrast=contrast)
-    values = _quantities(head, states[texts, tokens], target_of_places)  # (N, K) or (N, 1)
+    targets_of_answers = replace(target, ids=ids[texts, columns], contrast=contrast)
+    values = _quantities(head, states[texts, tokens], targets_of_answers)  # (N, K) or (N, 1)
     by_position = values.new_zeros(*positions.shape, values.shape[1])  # (B, G, K or 1)
     answer = by_position.index_put((texts, columns), values).flatten(1)  # (B, K) or (B, G)
     return answer if weights is None else torch.einsum("bkg,bg->bk", weights.to(answer), answer)  # (B, K)
@@ -67,10 +67,10 @@ def _quantities(head: HeadCall, states: Tensor, target: BatchTargets) -> Tensor:
         if states.requires_grad:
             totals = value.sum(0)  # (K,)
             with frozen_backward(totals, [leaf]):
-                by_target = [torch.autograd.grad(each, leaf, retain_graph=True)[0] for each in totals]  # (n, H)
+                by_target = [torch.autograd.grad(total, leaf, retain_graph=True)[0] for total in totals]  # (n, H)
             gradients.append(torch.stack(by_target, 1))
     answer = torch.cat(values)  # (N, K)
     if not gradients:
         return answer
-    zeros = states - states.detach()  # (N, H), which carry the gradient
+    zeros = states - states.detach()  # (N, H): they change no value, and have a gradient
     return answer + (zeros[:, None] * torch.cat(gradients)).sum(-1)

@@ -8,7 +8,7 @@ from typing_extensions import Unpack
 from ..errors import InputError
 from ..explainer import Explainer
 from ..leave_out.picking import Verify
-from ..methods.registry import named_or_default
+from ..methods.defaults import named_or_default
 from ..pipeline.keywords import ByMethod, OfReasoning
 from ..pipeline.options import Options
 from ..pipeline.progress import progress_bar

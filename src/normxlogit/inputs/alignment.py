@@ -103,7 +103,8 @@ def align(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> Span
     if spans is None:
         spans = _matched_by_word(tokenizer, ids, text, _words_and_signs(tokenizer, text))
     if spans is None:
-        spans = _matched_by_word(tokenizer, ids, text, [word.span() for word in re.finditer(r"\S+", text)])
+        words_between_spaces = [word.span() for word in re.finditer(r"\S+", text)]
+        spans = _matched_by_word(tokenizer, ids, text, words_between_spaces)
     return spans
 
 
@@ -138,7 +139,7 @@ def _matched(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> S
     The piece of one token may be unknown, or those of the bytes of one character: what is left of the text is theirs.
     """
     pieces = _pieces(tokenizer, ids, text)
-    unknown = [token for token, piece in enumerate(pieces) if piece is None]
+    unknown = [token for token, piece in enumerate(pieces) if piece is None]  # indices of tokens
     literals = [piece or "" for piece in pieces]
     if "".join(literals) == text:
         return _spans_one_after_another(literals)
@@ -155,7 +156,7 @@ def _matched_as_folded(literals: Sequence[str], unknown: Sequence[int], folded: 
     """
     pieces = [_folded(literal).text for literal in literals]
     if unknown:
-        size = len(folded.text) - len("".join(pieces))
+        size = len(folded.text) - len("".join(pieces))  # of what no piece stands for
         if not _may_be_unknown(unknown, size):
             return None
         start = len("".join(pieces[: unknown[0]]))
@@ -202,8 +203,8 @@ def _pieces(tokenizer: PreTrainedTokenizerBase, ids: list[int], text: str) -> li
 class _Folded(NamedTuple):
     """A text in the form in which tokens are compared with it."""
 
-    text: str
-    indices: list[int]  # of each of its characters, in the original
+    text: str  # the form
+    indices: list[int]  # of each character of the form, the index of the original's from which it was made
     original_length: int
 
     def original_span(self, start: int, end: int) -> Span:

@@ -45,9 +45,14 @@ def chat_keys() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Content:
-    """The span of a text of a message in the rendered prompt.
+    """Where a text of a message is in the rendered prompt.
 
-    It begins with the character `first` of the message's texts, as `texts_of` joins them, after any white space.
+    Attributes:
+        role: The role of the message.
+        start: Its first character in the prompt, after any white space of the text.
+        end: One past its last character.
+        message: The index of the message in the chat.
+        first: Which character of the message's texts, joined by one character each, stands at `start`.
     """
 
     role: str
@@ -75,7 +80,16 @@ class Content:
 
 @dataclass(frozen=True)
 class ReadPrompt:
-    """A prompt as one text, with where its messages stand (None if it was one text from the start), and their media."""
+    """A prompt as one text.
+
+    Attributes:
+        text: The text.
+        contents: Where the texts of its messages are in it; None if it was one text from the start.
+        notes: What a reader of its results should know, in lines.
+        messages: The messages, as its template was given them; none for a text.
+        media: The pictures and sounds in them.
+        template_options: The options that its template was given.
+    """
 
     text: str
     contents: tuple[Content, ...] | None
@@ -120,7 +134,7 @@ def read_chats(inputs: Any, *, pairs: bool) -> tuple[list[Any], bool] | None:
         return None if chats is None else (chats, False)
     items = list(inputs) if isinstance(inputs, list | tuple) else []
     types_of_texts = (str, tuple) if pairs else str
-    if items and isinstance(items[0], types_of_texts):  # very many texts need not be looked at one by one
+    if items and isinstance(items[0], types_of_texts):  # texts, of which there may be too many to look at each
         return None
     if is_chat(inputs):
         return [inputs], True
@@ -193,7 +207,7 @@ def read_prompt(
     if isinstance(prompt, str):
         return ReadPrompt(prompt, None)
     prompt = _as_chat(prompt)
-    own_options = _options_of_prompt(prompt)
+    own_options = _options_of_prompt(prompt)  # they win over the caller's
     messages, media = typed_messages(_checked_messages(prompt), prompt, tokenizer)
     if not has_chat_template(tokenizer):
         raise ChatTemplateError("the tokenizer has no chat template for messages; give the prompt as one string")
@@ -244,7 +258,7 @@ class _Chat:
         """Return whether the template takes contents that are lists of parts, and does not write them as code."""
         try:
             text = self.text
-        except TypeError:
+        except TypeError:  # it joins them as texts
             return False
         contents = [message.get("content") for message in self.messages]
         return not any(str(content) in text for content in contents if isinstance(content, list) and content)
@@ -275,7 +289,7 @@ class _Chat:
         notes: dict[str, None] = {}  # in order, each once
         for index, message in enumerate(self.messages):
             role = message["role"]
-            text_start = 0  # of each text, in the texts of the message joined by a character
+            text_start = 0  # of each text, in the texts of the message joined by one character each
             for number, text in enumerate(texts_of(message)):
                 body = text.strip()
                 start = self._place_of_text(index, number, text) if body else None
@@ -294,10 +308,15 @@ class _Chat:
 
         A template may write something of a content elsewhere too, such as its length; then it is where it is found
         once, and not without the message.
+
+        Args:
+            index: The index of the message.
+            number: Which of its texts, see `with_text`.
+            content: The text.
         """
         text = self.text
         body = content.strip()
-        mark = _unused_mark(self.text, len(content))
+        mark = _unused_mark(text, len(content))
         try:
             text_with_mark = self.with_text(index, number, mark).text
         except TEMPLATE_ERRORS:  # it refuses the mark
@@ -305,8 +324,8 @@ class _Chat:
         if text_with_mark.count(mark) != 1:
             return None
         prefix, _, suffix = text_with_mark.partition(mark)
-        is_around = text.startswith(prefix) and text.endswith(suffix)
-        if is_around and text[len(prefix) : len(text) - len(suffix)].strip() == body:
+        has_same_frame = text.startswith(prefix) and text.endswith(suffix)
+        if has_same_frame and text[len(prefix) : len(text) - len(suffix)].strip() == body:
             return text.index(body, len(prefix))
         return text.index(body) if text.count(body) == 1 and body not in text_with_mark else None
 

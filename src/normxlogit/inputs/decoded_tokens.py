@@ -1,11 +1,11 @@
-"""The text of tokens that came without one: what a model generated, or what the caller gave as numbers."""
+"""The text of tokens: of each by itself, and of those that were generated or came as numbers."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from transformers import PreTrainedTokenizerBase
 
-from .encoding import EMPTY, Encoding, readable_tokens
+from .encoding import EMPTY, Encoding
 
 CONTEXT = 8
 """Tokens before a token with which it is decoded: the text that it adds depends on them."""
@@ -31,6 +31,7 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
             spans.append((len(text), len(text) + len(piece)))
             text += piece
         offsets = (*before.offsets, *spans)
+    # Other inputs, such as token types, go on as for the last token.
     inputs = {name: values + values[-1:] * len(ids) for name, values in before.inputs.items()}
     special = (*before.special, *(token_id in special_ids for token_id in ids))
     return replace(
@@ -66,15 +67,15 @@ def added_texts(
         ids: The tokens whose texts are returned.
         special_ids: Tokens that add nothing.
     """
-    # Special tokens count among those of the window, and are left out when it is decoded.
+    # Special tokens, None here, count among the tokens of the window, and are left out when it is decoded.
     all_ids = [None if token_id in special_ids else token_id for token_id in prompt_ids + ids]
-    window_start = max(0, len(prompt_ids) - CONTEXT)
+    window_start = max(0, len(prompt_ids) - CONTEXT)  # of the few tokens before, on which a token's text depends
     decoded_end = len(prompt_ids)  # the tokens before it have their text
     texts = []
     for end in range(len(prompt_ids) + 1, len(all_ids) + 1):
         text_before = _decoded(tokenizer, all_ids[window_start:decoded_end])
         text_now = _decoded(tokenizer, all_ids[window_start:end])
-        if text_now.endswith(UNFINISHED) and end < len(all_ids):
+        if text_now.endswith(UNFINISHED) and end < len(all_ids):  # the next token may complete the character
             texts.append("")
             continue
         texts.append(text_now[len(text_before) :])
@@ -86,3 +87,35 @@ def _decoded(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int | None]) -> s
     """Return the text of tokens, without those that are None."""
     known_ids = [token_id for token_id in ids if token_id is not None]
     return str(tokenizer.decode(known_ids, clean_up_tokenization_spaces=False))
+
+
+def readable_tokens(
+    tokenizer: PreTrainedTokenizerBase, ids: Sequence[int], known: dict[int, str] | None = None
+) -> tuple[str, ...]:
+    """Return tokens in readable form: a word's beginning is marked by a space, as in a text, and not by "▁" or "Ġ".
+
+    Args:
+        tokenizer: The tokenizer.
+        ids: The token ids.
+        known: The forms by id, to which new ones are added; None to keep none.
+    """
+    known = {} if known is None else known
+    new_ids = [token_id for token_id in set(ids) if token_id not in known]
+    pieces = tokenizer.convert_ids_to_tokens(new_ids) if new_ids else []
+    known |= {token_id: _readable(tokenizer, piece) for token_id, piece in zip(new_ids, pieces, strict=True)}
+    return tuple(map(known.__getitem__, ids))
+
+
+def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:
+    """Return one token in readable form; "" for an id that the tokenizer does not know.
+
+    Args:
+        tokenizer: The tokenizer.
+        piece: The token as its vocabulary has it, such as "Ġword"; None for an unknown id.
+    """
+    if piece is None or piece.isascii():  # markers are not ASCII
+        return piece or ""
+    text = tokenizer.convert_tokens_to_string([piece])
+    # SentencePiece writes a space as "▁", and drops it at the beginning of a text.
+    is_space_dropped = piece[0] == "▁" and not text.startswith(" ")
+    return " " + text if is_space_dropped else text or piece

@@ -13,9 +13,11 @@ from transformers import BatchEncoding, PretrainedConfig, PreTrainedTokenizerBas
 from ..errors import InputError
 from ..text.characters import moved
 from .alignment import aligned_offsets, spans_of_words
-from .encoding import Encoding, Spans, check_ids, doubled_special_tokens, readable_tokens, too_long
+from .decoded_tokens import readable_tokens
+from .encoding import Encoding, Spans, doubled_special_tokens
 from .texts import SplitText, Text, collected, pair_of, positive_integer, read_texts
-from .token_ids import Encoded, batches_of_ids, read_token_ids
+from .token_ids import Encoded, batches_of_ids, check_ids, read_token_ids
+from .windows import too_long
 
 LongText = Literal["truncate", "window", "error"]
 """What to do with a text beyond the model's length."""
@@ -77,7 +79,8 @@ class Encoder:
             texts: The texts or pairs, in any form that `read_texts` reads.
             long_text: As in a call; "window" encodes a text whole, and None truncates and warns.
             max_length: The most tokens of an encoding; None for what the model reads.
-            special: False for texts that a chat template has written, with all that they get.
+            special: Whether the tokenizer adds special tokens: False for texts that a chat template has written, with
+                all that they get; None for what the caller has set.
         """
         return self._encode(read_texts(texts)[0], long_text, max_length, special)
 
@@ -117,18 +120,21 @@ class Encoder:
     def opening(self, text: str, *, special: bool) -> Encoding:
         """Encode a prompt, which may be empty, without the special tokens at its end, with a note of them.
 
-        See `__call__`.
+        Args:
+            text: The prompt.
+            special: Whether the tokenizer adds special tokens; not to a text that a chat template has written.
         """
         if not isinstance(text, str):
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
             read_texts(text)
-        text, special = str(text), special and self.add_special_tokens  # a completion follows the text, not its words
-        encoding = self._encoding_of_row(self._tokenize([text], special), 0, text)
+        text = str(text)  # a plain text, also of split words: a completion follows the text, not its words
+        encoding = self._encoding_of_row(self._tokenize([text], special and self.add_special_tokens), 0, text)
         check_ids(encoding.ids, self.vocabulary, "the prompt")
-        count = 1 + max((index for index, special in enumerate(encoding.special) if not special), default=0)
-        opening = encoding.take(range(count)).with_written_special_tokens()
-        if ends := encoding.tokens[count:]:
+        ordinary_tokens = [index for index, is_special in enumerate(encoding.special) if not is_special]
+        last_token = max(ordinary_tokens, default=0)  # of an empty prompt the first special token stays
+        opening = encoding.take(range(last_token + 1)).with_written_special_tokens()
+        if ends := encoding.tokens[last_token + 1 :]:
             note = f"the tokenizer puts {', '.join(ends)} at the end of a text: left out, because a prompt goes on"
             opening = replace(opening, notes=(*opening.notes, note))
         return self._with_unknown_note(opening)
@@ -151,7 +157,7 @@ class Encoder:
         encodings: dict[int, Encoding] = {}
         # One call for all texts of a kind: tokenizers work in parallel inside a call.
         for kind in set(map(_kind, texts)):
-            indices = [index for index, text in enumerate(texts) if _kind(text) == kind]
+            indices = [index for index, text in enumerate(texts) if _kind(text) == kind]  # of its texts among all
             encoded = self._tokenize([texts[index] for index in indices], special)
             for row, index in enumerate(indices):
                 encoding = self._encoding_of_row(encoded, row, texts[index], index).with_written_special_tokens()
@@ -175,12 +181,19 @@ class Encoder:
         )
 
     def _encoding_of_row(self, encoded: BatchEncoding, row: int, text: Text, index: int | None = None) -> Encoding:
-        """Return the encoding of one row of a tokenizer's output; `index` is the text's index among the inputs."""
+        """Return the encoding of one row of a tokenizer's output.
+
+        Args:
+            encoded: The output, for several texts.
+            row: Which of them.
+            text: The text or the pair.
+            index: Its index among the caller's inputs, for errors; None for a prompt.
+        """
         ids = list(encoded["input_ids"][row])
         if not ids:
             raise InputError(f"{'the text' if index is None else f'input {index}'} is empty after tokenisation")
         locate_tokens = self._located_by_backend if self.tokenizer.is_fast else self._located_by_counting
-        places = locate_tokens(encoded, row, text)
+        located = locate_tokens(encoded, row, text)
         not_read = ("special_tokens_mask", "attention_mask")  # a batch has a mask of its own
         first, second = pair_of(text)
         return Encoding(
@@ -188,34 +201,32 @@ class Encoder:
                 name: list(rows[row]) for name, rows in encoded.items() if name not in not_read and self._reads(name)
             },
             tokens=readable_tokens(self.tokenizer, ids, self._readable),
-            offsets=places.offsets,
-            words=places.words,
-            sequence_ids=places.sequences,
-            special=places.special,
+            offsets=located.offsets,
+            words=located.words,
+            sequence_ids=located.sequences,
+            special=located.special,
             text=str(first),
             text_pair=None if second is None else str(second),
         )
 
-    def _located_by_backend(self, encoded: BatchEncoding, row: int, text: Text) -> "_Places":
+    def _located_by_backend(self, encoded: BatchEncoding, row: int, text: Text) -> "_LocatedTokens":
         """Return where the tokens of a row stand, as a fast tokenizer knows it."""
         backend = encoded.encodings[row]  # type: ignore[index]
         sequences, offsets = tuple(backend.sequence_ids), tuple(backend.offsets)
         # A special token that was typed into the text, such as a mask, has a sequence, and counts as a word.
         special = tuple([sequence is None for sequence in sequences])
-        if not _kind(text).is_split:
-            return _Places(sequences, special, offsets, None)
         words = spans_of_words(text, sequences, backend.word_ids)
-        if words is not None:  # the backend counts characters from the beginning of each word
+        if words is not None:  # of split words, the backend counts characters from the beginning of each word
             offsets = tuple(moved(span, start) for span, (start, _) in zip(offsets, words, strict=True))
-        return _Places(sequences, special, offsets, words)
+        return _LocatedTokens(sequences=sequences, special=special, offsets=offsets, words=words)
 
-    def _located_by_counting(self, encoded: BatchEncoding, row: int, text: Text) -> "_Places":
+    def _located_by_counting(self, encoded: BatchEncoding, row: int, text: Text) -> "_LocatedTokens":
         """Return where the tokens of a slow tokenizer stand, by counting and decoding them."""
         special = tuple(bool(is_special) for is_special in encoded["special_tokens_mask"][row])
         sequences, word_indices = self._count_tokens(special, text)
         words = spans_of_words(text, sequences, word_indices)
         offsets = aligned_offsets(self.tokenizer, encoded["input_ids"][row], text, sequences, words)
-        return _Places(sequences, special, offsets, words)
+        return _LocatedTokens(sequences=sequences, special=special, offsets=offsets, words=words)
 
     def _reads(self, name: str) -> bool:
         """Return whether the model takes an input of the tokenizer: DistilBERT takes no types of tokens."""
@@ -259,7 +270,7 @@ class Encoder:
     ) -> Encoding:
         """Return an encoding truncated to the limit, with a note if it was."""
         length = len(encoding)
-        limit = min(self.limit or length, max_length or length)
+        limit = min(self.limit or length, max_length or length)  # where there is none, all tokens fit
         if length <= limit or long_text == "window":
             return encoding
         if long_text == "error":
@@ -278,20 +289,20 @@ class Encoder:
         unknown: Any = self.tokenizer.unk_token_id
         if unknown not in encoding.ids:
             return encoding
-        words = [index for index, special in zip(encoding.ids, encoding.special, strict=True) if not special]
-        count = words.count(unknown)
+        text_ids = [token_id for token_id, special in zip(encoding.ids, encoding.special, strict=True) if not special]
+        count, size = text_ids.count(unknown), len(text_ids)
         if not count:
             return encoding
         verb = "is" if count == 1 else "are"
         unknown_token = self.tokenizer.unk_token
-        note = f"{count} of {len(words)} tokens {verb} unknown to the tokenizer: the model reads {unknown_token} there"
-        if count == len(words) or (count >= MIN_UNKNOWN and count > MAX_UNKNOWN_SHARE * len(words)):
+        note = f"{count} of {size} tokens {verb} unknown to the tokenizer: the model reads {unknown_token} there"
+        if count == size or (count >= MIN_UNKNOWN and count > MAX_UNKNOWN_SHARE * size):
             note += "; is it the tokenizer of this model, and the text in its language?"
         return replace(encoding, notes=(*encoding.notes, note))
 
 
-class _Places(NamedTuple):
-    """Where the tokens of a text or a pair stand; `Encoding` says what each is."""
+class _LocatedTokens(NamedTuple):
+    """Where the tokens of a text or a pair stand; `Encoding` says what each field holds."""
 
     sequences: tuple[int | None, ...]
     special: tuple[bool, ...]
@@ -353,21 +364,18 @@ def _tokens_that_fit(encoding: Encoding, limit: int, *, keep_end: bool) -> list[
     """Return which tokens of a long text or pair fit, as the tokenizer itself would cut it; None if none does.
 
     Special tokens stay. Of a pair the longer text is cut, and both to half of what fits if both are longer than that.
+    Beside a single text, the second one has no tokens.
 
     Args:
         encoding: The text or the pair.
         limit: How many tokens fit, special ones included.
         keep_end: Whether the ends of the texts are kept, and not their beginnings.
     """
-    tokens_of_texts: list[list[int]] = [[], []]  # the indices of ordinary tokens of the first and the second text
-    for index, (sequence, special) in enumerate(zip(encoding.sequence_ids, encoding.special, strict=True)):
-        if not special:
-            tokens_of_texts[sequence or 0].append(index)
-    special_count = len(encoding) - sum(map(len, tokens_of_texts))
+    shorter, longer = sorted(encoding.tokens_of_texts(), key=len)
+    special_count = len(encoding) - len(shorter) - len(longer)
     room = limit - special_count
     if room < 1:
         return None
-    shorter, longer = sorted(tokens_of_texts, key=len)
     kept_of_shorter = min(len(shorter), room // 2)
     cut: set[int] = set()
     for tokens, kept_count in ((shorter, kept_of_shorter), (longer, room - kept_of_shorter)):

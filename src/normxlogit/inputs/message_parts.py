@@ -36,8 +36,9 @@ def message_of(value: Any) -> Any:
     is_object = isinstance(getattr(value, "role", None), str) and hasattr(value, "content")
     if isinstance(value, Mapping) or not is_object:
         return value
-    dump: Callable[[], Mapping[str, Any]] = getattr(value, "model_dump", lambda: vars(value))  # of pydantic
-    return {name: field for name, field in dump().items() if field is not None or name == "content"}
+    is_pydantic = hasattr(value, "model_dump")
+    fields: Mapping[str, Any] = value.model_dump() if is_pydantic else vars(value)
+    return {name: field for name, field in fields.items() if field is not None or name == "content"}
 
 
 class ReadPart(Protocol):
@@ -107,7 +108,7 @@ def typed_messages(messages: Sequence[Message], prompt: Any, reader: Any) -> tup
     """
     typed = [*messages]
     parts = list[ReadPart]()
-    for part_reader in part_readers():
+    for part_reader in part_readers():  # each leaves what it does not read to the others
         typed, new_parts = part_reader.read(typed, prompt, reader)
         parts += new_parts
     for index, message in enumerate(typed):
@@ -123,7 +124,7 @@ def text_of_part(part: Any) -> str | None:
 
 
 def texts_of(message: Mapping[str, Any]) -> list[str]:
-    """Return the texts of a message: its content, or those of its parts. Characters count as in lines of them."""
+    """Return the texts of a message: its content, or those of its parts."""
     content = message.get("content")
     parts = content if isinstance(content, list | tuple) else [content]
     return [text for part in parts if (text := text_of_part(part)) is not None]

@@ -260,7 +260,7 @@ def _only_split(inputs: Columns) -> Any:
     """Return the only split of a data set; other mappings unchanged."""
     if len(inputs) != 1:
         return inputs
-    split = next(iter(inputs.values()))
+    (split,) = inputs.values()
     is_data_set = hasattr(split, "info") and hasattr(split, "column_names")
     return split if is_data_set else inputs
 
@@ -287,6 +287,7 @@ def is_lazy(frame: Any) -> bool:
 
 def begins_with_text(column: Any) -> bool:
     """Return whether the first non-missing value of a column, of any library, is a text."""
+    # A tuple is a pair of texts in one cell; an array without axes is a single value.
     if isinstance(column, Mapping | tuple) or not isinstance(column, Iterable) or getattr(column, "ndim", 1) == 0:
         return False
     values = (arrow_value(value) for value in column)

@@ -10,7 +10,8 @@ from torch.utils.data import DataLoader
 from transformers import PreTrainedTokenizerBase
 
 from ..errors import InputError
-from .encoding import Encoding, Spans, check_ids, readable_tokens
+from .decoded_tokens import readable_tokens
+from .encoding import Encoding, Spans
 from .texts import is_column, named_columns, plain_cell, whole_number
 
 NO_MASK = "{} padding tokens were left out, as the token ids came without an attention_mask; a mask of ones keeps them"
@@ -43,19 +44,11 @@ def batches_of_ids(inputs: Any) -> list[Encoded] | None:
     if isinstance(inputs, str) or not isinstance(inputs, Sequence | DataLoader):
         return None
     items = list(inputs)
-    return _batches_of_items(items) if items else None
-
-
-def _batches_of_items(items: list[Any]) -> list[Encoded] | None:
-    """Return several of what tokenizers return, or rows of token ids as one batch; None for anything else."""
-    if all(map(_is_batch_of_ids, items)):
+    if not items:
+        return None
+    if all(isinstance(item, Mapping) and "input_ids" in item for item in items):  # each is what a tokenizer returned
         return items
     return [{"input_ids": items}] if all(map(_is_row_of_ids, items)) else None
-
-
-def _is_batch_of_ids(item: Any) -> bool:
-    """Return whether a value is what a tokenizer returns."""
-    return isinstance(item, Mapping) and "input_ids" in item
 
 
 def _is_array_of_ids(values: Tensor | np.ndarray[Any, Any]) -> bool:
@@ -98,22 +91,22 @@ def read_token_ids(
     if encoded.get("input_ids") is None:
         raise InputError("encoded input needs 'input_ids'")
     rows = _rows_of_fields(encoded, model_inputs)
-    backends = getattr(encoded, "encodings", None) or ()
-    if len(backends) != len(rows):
+    backends = getattr(encoded, "encodings", None) or ()  # what a fast tokenizer knows of each row
+    if len(backends) != len(rows):  # unknown, or those of other rows
         backends = [None] * len(rows)
     return [
-        _RowReader(tokenizer, vocabulary, continued, number).read(row, backend)
+        _RowReader(tokenizer, vocabulary, continued=continued, number=number).read(row, backend)
         for number, (row, backend) in enumerate(zip(rows, backends, strict=True))
     ]
 
 
 class _RowReader(NamedTuple):
-    """Reads one row of encoded input, whose `number` is for errors."""
+    """Reads one row of encoded input."""
 
     tokenizer: PreTrainedTokenizerBase
-    vocabulary: int | None
+    vocabulary: int | None  # how many token ids the model has; None if that is not known
     continued: bool  # whether `generate` continues it
-    number: int
+    number: int  # which row it is, for errors
 
     def read(self, row: Row, backend: Any) -> Encoding:
         """Return the encoding of a row.
@@ -130,7 +123,7 @@ class _RowReader(NamedTuple):
             raise InputError(f"row {self.number} of the encoded input has no real token")
         check_ids(ids, self.vocabulary, f"row {self.number} of the encoded input")
         located = None if backend is None else _located(backend, is_real, ids)
-        if backend is None or located is None:
+        if located is None:
             located = _Located(offsets=None, sequences=self._sequences(inputs))
         else:
             self._check_tokenizer(ids, compress(backend.tokens, is_real))
@@ -148,7 +141,10 @@ class _RowReader(NamedTuple):
         )
 
     def _sequences(self, inputs: Row) -> tuple[int | None, ...]:
-        """Return which of two texts each token is of by its token types; None at special tokens but the mask."""
+        """Return which of two texts each token is of by its token types; None at special tokens but the mask.
+
+        Types of another meaning than 0 and 1 for two texts are left alone: all tokens are of one text.
+        """
         ids = inputs["input_ids"]
         tokenizer = self.tokenizer
         special_ids = {index for index in tokenizer.all_special_ids if index != tokenizer.mask_token_id}
@@ -190,7 +186,7 @@ class _RowReader(NamedTuple):
         tokenizer = self.tokenizer
         pad_id: Any = tokenizer.pad_token_id
         before, after = _leading_count(ids, pad_id), _leading_count(reversed(ids), pad_id)
-        # Where another token stands for padding, the ids alone do not say which of them are padding.
+        # Where padding has the id of another special token, or none, the ids do not say which of them are padding.
         if pad_id in (tokenizer.eos_token_id, tokenizer.bos_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id):
             if pad_id is not None and max(before, after) > 1:  # a single one may begin or end the text
                 raise InputError(
@@ -214,7 +210,7 @@ class _Located(NamedTuple):
 
 
 def _located(backend: Any, is_real: Sequence[bool], ids: Sequence[int]) -> _Located | None:
-    """Return what a fast tokenizer knows of the real tokens of a row; None if the row was cut or joined since.
+    """Return what a fast tokenizer knows of the real tokens of a row; None if the caller has changed the row since.
 
     Args:
         backend: What the tokenizer returned for the row, padding included.
@@ -226,9 +222,9 @@ def _located(backend: Any, is_real: Sequence[bool], ids: Sequence[int]) -> _Loca
     offsets = tuple(compress(backend.offsets, is_real))
     words = tuple(compress(backend.word_ids, is_real))
     sequences = tuple(compress(backend.sequence_ids, is_real))
-    if _begin_anew(offsets, words, sequences):
-        return _Located(None, sequences)
-    return _Located(offsets, sequences)
+    # The characters of split words are counted from each word, and which text the words stood in is not known.
+    is_split = _count_from_words(offsets, words, sequences)
+    return _Located(None if is_split else offsets, sequences)
 
 
 def _padding_notes(is_real: Sequence[bool], *, has_mask: bool, counts_padding: bool) -> tuple[str, ...]:
@@ -240,10 +236,15 @@ def _padding_notes(is_real: Sequence[bool], *, has_mask: bool, counts_padding: b
     return ()
 
 
-def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[int | None]) -> bool:
+def _count_from_words(spans: Spans, words: Sequence[int | None], sequences: Sequence[int | None]) -> bool:
     """Return whether spans count characters from the beginning of each word, as those of split words do.
 
     Then a word begins before the end of the word before it.
+
+    Args:
+        spans: The characters of each token.
+        words: Which word each token is of; None for special tokens.
+        sequences: Which of two texts each token is of; None for special tokens.
     """
     tokens = zip(sequences, words, spans, strict=True)
     for (sequence, word, (_, end)), (next_sequence, next_word, (next_start, _)) in pairwise(tokens):
@@ -254,7 +255,12 @@ def _begin_anew(spans: Spans, words: Sequence[int | None], sequences: Sequence[i
 
 
 def _rows_of_fields(encoded: Encoded, model_inputs: Collection[str] | None) -> list[Row]:
-    """Return what the model reads of each text, without what a data set has beside it, such as a label."""
+    """Return what the model reads of each text, without what a data set has beside it, such as a label.
+
+    Args:
+        encoded: The tokenizer's output, of one text or several.
+        model_inputs: The names of the inputs that the model reads; None for those of most models.
+    """
     ids = _plain(encoded["input_ids"])
     is_single = not _holds_lists(ids)  # one text's, without an axis of texts
     token_counts = list(map(_size, [ids] if is_single else ids))
@@ -319,3 +325,22 @@ def _is_whole(value: Any, name: str) -> bool:
         return isinstance(value, int | float)
     numbers = value if isinstance(value, list) and name != "input_ids" else [value]
     return all(isinstance(number, int) for number in numbers)
+
+
+def check_ids(ids: Sequence[int], vocabulary: int | None, described_source: str) -> None:
+    """Refuse token ids for which the model has no embedding; the message says where they are from.
+
+    Args:
+        ids: The token ids.
+        vocabulary: How many embeddings the model has; None if that is not known.
+        described_source: What holds the ids, for the message, such as "input 0".
+    """
+    if any(isinstance(token_id, bool) for token_id in ids):
+        raise InputError(f"{described_source} holds true or false among its token ids")
+    low, high = min(ids, default=0), max(ids, default=0)
+    if low < 0 or (vocabulary is not None and high >= vocabulary):
+        known = "from 0 up" if vocabulary is None else f"0 to {vocabulary - 1}"
+        raise InputError(
+            f"{described_source} holds token id {low if low < 0 else high} and the model knows {known}; is this the "
+            "model's tokenizer?"
+        )

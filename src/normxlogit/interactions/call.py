@@ -9,10 +9,10 @@ from ..errors import InputError, TargetError
 from ..explainer import Explainer
 from ..extending import references
 from ..inputs.chat import Prompt
-from ..inputs.encoding import check_fits
 from ..inputs.texts import positive_integer
+from ..inputs.windows import check_fits
 from ..methods import Method
-from ..methods.registry import named_or_default
+from ..methods.defaults import named_or_default
 from ..pipeline.completions.completed_prompts import read_completion
 from ..pipeline.completions.sources import explain_sources
 from ..pipeline.options import Options

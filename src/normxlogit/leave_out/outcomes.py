@@ -82,14 +82,15 @@ def in_batches(
     """
 
     def ask(removals: list[Key]) -> Iterator[tuple[Key, Outcome]]:
+        """Yield each removal with its outcome, batch by batch."""
         for start in range(0, len(removals), INPUTS_AT_ONCE):
             removals_in_memory = removals[start : start + INPUTS_AT_ONCE]
             inputs = [without(removal) for removal in removals_in_memory]
             for attempt in batch_attempts(model, inputs):
                 measured: list[tuple[Key, Outcome]] = []  # stays empty if the batch is too large, and is halved
-                with attempt as places, torch.inference_mode():
-                    batch = [removals_in_memory[place] for place in places]
-                    outcomes = measure([inputs[place] for place in places], batch)
+                with attempt as indices, torch.inference_mode():  # of the inputs of one batch
+                    batch = [removals_in_memory[index] for index in indices]
+                    outcomes = measure([inputs[index] for index in indices], batch)
                     measured += zip(batch, outcomes, strict=True)
                 yield from measured  # outside inference mode, which would reach the caller
 

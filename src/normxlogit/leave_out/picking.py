@@ -63,7 +63,7 @@ def removable_for_task(model: TaskModel, a: Attribution, verify: Verify = 0) -> 
         verify: What the caller asked for.
     """
     a, task = ranked_scores(a), model.task
-    fixed = task.position.token_of(a.target)
+    fixed = task.position.token_of(a.target)  # the index of the token whose answer is explained; None for none
     quantity: Literal["value", "probability"] = "value" if task.outputs.kind == "value" else "probability"
     parts = removable(a, fixed)._replace(target=a.target.name, quantity=quantity, may_be_empty=True)
     # A text that is continued is read at its last token, whichever that is: a caller may leave this one out.
@@ -113,17 +113,14 @@ def _picked_by_kind(a: Attribution, removable: Removable, kind: Group, fixed: in
     if not groups:
         raise InputError(f"there are no {kind}s to leave out: the units are {removable.unit}s")
     check_coarser(a, groups)
-    part_of_tokens = {part.tokens: part for part in removable.parts}
-    units = []
-    for group in groups:
-        part = part_of_tokens.get(group.tokens)  # a part has its own name and score
-        units.append(part or _unit(a, group.name, group.tokens))
+    part_of_tokens = {part.tokens: part for part in removable.parts}  # a part has its own name and score
+    units = [part_of_tokens.get(group.tokens) or _unit(a, group.name, group.tokens) for group in groups]
     parts = _by_score(unit for unit in units if fixed not in unit.tokens)
     return removable._replace(parts=parts, singles=len(parts), unit=kind)
 
 
 def _may_have(a: Attribution, kind: Group) -> bool:
-    """Return whether units of a kind can be made of those that have scores: no words of sentences or sources."""
+    """Return whether units of a kind can be made of those that have scores: of sentences or sources, no words can."""
     return a.has_text and (kind != "word" or a.units.kind[0] in ("token", "word"))
 
 
@@ -136,11 +133,12 @@ def _picked_by_name(
         raise InputError(f"{a.tokens[fixed or 0]!r} cannot be left out: the prediction is read there")
     tokens = {token for unit in units for token in unit.tokens}
     others = [part for part in _by_score(removable.parts) if tokens.isdisjoint(part.tokens)]
-    are_words = not a.has_text or not _places_named(_items_by_name(named))
+    # A span of a text may be anything; words of a text are words, and boxes of a picture are regions.
+    is_any_span = a.has_text and bool(_places_named(_items_by_name(named)))
     return removable._replace(
         parts=[*units, *others],
         singles=len(units),
-        unit=removable.unit if are_words else "part",
+        unit="part" if is_any_span else removable.unit,
         named=True,
         one_by_one=not isinstance(named, Together),
     )
@@ -218,7 +216,7 @@ def _text_of(a: Attribution, group: NamedSpan) -> str:
 
 
 def _written(item: Any) -> str:
-    """Return a word, or the numbers of a place as a caller writes them."""
+    """Return a word as it is, or the numbers of a place as a caller writes them."""
     if not _is_place(item):
         return str(item)
     return f"({', '.join(f'{round(float(number), 3):g}' for number in item)})"
@@ -254,7 +252,7 @@ def _tokens_where_text_stands(a: Attribution, words: str) -> list[int]:
         return []
     tokens: list[int] = []
     for sequence, text in enumerate((a.text, a.text_pair)):
-        units = [unit for unit in a.words(sequence=sequence) if unit.tokens[-1] < a.answer_units.start]
+        units = [unit for unit in a.words(sequence=sequence) if unit.tokens[-1] < a.answer_units.start]  # of the prompt
         for start, end in comparable(text or "").find(words, at_words=False):
             tokens += _tokens_of_span(units, start, end)
     return tokens

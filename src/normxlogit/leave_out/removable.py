@@ -68,7 +68,7 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
 
 def _removable_words(a: Attribution, fixed: int | None) -> list[UnitScore]:
     """Return the words of an input, or of a prompt, that can be left out, see `removable`."""
-    placeholders = set().union(*(medium.tokens for medium in a.media))
+    placeholders = set().union(*(medium.tokens for medium in a.media))  # tokens that stand for pictures and sounds
     before_answer = [part for part in text_parts(a) if part.tokens[-1] < a.answer_units.start]
     words = [part for part in before_answer if part.text.strip() and placeholders.isdisjoint(part.tokens)]
     return [word for word in words if fixed not in word.tokens] or words
@@ -76,10 +76,10 @@ def _removable_words(a: Attribution, fixed: int | None) -> list[UnitScore]:
 
 def _removable_media(a: Attribution) -> list[Removable]:
     """Return the parts of pictures and sounds that can be left out, those of one kind together."""
-    kinds = [medium.removed_unit for medium in a.scored_media]  # what their parts are, and how they are removed
+    kinds = [medium.removed_unit for medium in a.scored_media]  # what each one's parts are, and how they are removed
     parts_by_kind: dict[tuple[RemovedUnit, RemovedBy], list[UnitScore]] = {kind: [] for kind in kinds}
     for medium, kind in zip(a.scored_media, kinds, strict=True):
-        owner = f" of {medium.name}" if kinds.count(kind) > 1 else ""
+        owner = f" of {medium.name}" if kinds.count(kind) > 1 else ""  # tells the parts of two pictures apart
         parts_by_kind[kind] += [part._replace(text=part.text + owner) for part in medium.removable()]
     return [Removable(parts, unit, removed_by) for (unit, removed_by), parts in parts_by_kind.items()]
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from transformers.models.auto import modeling_auto as auto
 
-from ..inputs.encoding import Encoding, readable_tokens
+from ..inputs.decoded_tokens import readable_tokens
+from ..inputs.encoding import Encoding
 from ..model.task_model import TaskModel
 
 Tokens = tuple[int, ...]
@@ -68,6 +69,7 @@ def _masked(model: TaskModel, encoding: Encoding, removed: Tokens) -> Encoding:
 
 def _shortened(model: TaskModel, encoding: Encoding, removed: Tokens) -> Encoding:
     """Return a text without some of its tokens, or a single token if all are deleted."""
+    # `take` alone would drop the position of a removed token.
     position = None if encoding.position is None else moved_position(encoding.position, removed)
     remaining = sorted({*range(len(encoding))} - {*removed})
     shortened = encoding.take(remaining) if remaining else _of_first_token(model, encoding)

@@ -34,32 +34,42 @@ def run_searches(
     """
     searches = {place: search(removable) for place, removable in enumerate(removables) if removable.most > 0}
     verified = [replace(result, notes=(*result.notes, NOTHING_REMOVABLE)) for result in results]
-    pending = {place: next(running) for place, running in searches.items()}
+    pending = {place: next(running) for place, running in searches.items()}  # the sets of tokens that each removes next
     while pending:
         replies = iter(answers([TextRemoval(place, tokens) for place, sets in pending.items() for tokens in sets]))
-        requested = {}
+        next_pending = {}
         for place, sets in pending.items():
             try:
-                requested[place] = searches[place].send(list(islice(replies, len(sets))))
-            except StopIteration as stop:  # noqa: PERF203  # its value is the verification
+                next_pending[place] = searches[place].send(list(islice(replies, len(sets))))
+            except StopIteration as stop:  # noqa: PERF203  # the search has ended: its value is the verification
                 verified[place] = replace(results[place], verified=stop.value)
-        pending = requested
+        pending = next_pending
     return verified
 
 
 def search(units: Removable) -> Asking[Verification]:
-    """Yield the parts to remove: the first ones together and alone, and as many others as a control."""
+    """Verify one result: remove its first parts together and alone, and as many others as a control.
+
+    Args:
+        units: The removable parts, those to be removed first.
+
+    Yields:
+        Sets of tokens to remove; it is sent the answers without each.
+
+    Returns:
+        What was measured.
+    """
     parts = units.parts
-    first = list(range(units.singles))
+    first = list(range(units.singles))  # members of a set are indices of parts
     alone = first if units.one_by_one else []
     together = list(range(len(parts))) if units.all_together else first[: units.most]
     sets = [(), tokens_of(parts, together), *(tokens_of(parts, [member]) for member in alone)]
-    original, without_all, *answers = yield sets
+    original, without_together, *answers = yield sets  # () removes nothing
     single = dict(zip(alone, answers, strict=True))
     smallest = control = None
     if single and not units.all_together:
         sets_of_parts = SetSearch(parts, original)
-        smallest = yield from sets_of_parts.changing_set(single, without_all, among_all=units.among_all)
+        smallest = yield from sets_of_parts.changing_set(single, without_together, among_all=units.among_all)
         control = yield from sets_of_parts.control_set(len(first), smallest)
 
     removal = partial(_removal, units, original)
@@ -70,7 +80,7 @@ def search(units: Removable) -> Asking[Verification]:
         removed_by=units.removed_by,
         original=removal([], original),
         single=tuple(removal([member], answer) for member, answer in single.items()),
-        together=removal(together, without_all),
+        together=removal(together, without_together),
         smallest=None if smallest is None else removal(*smallest),
         control=None if control is None else removal(*control),
         named=units.named,
@@ -78,7 +88,7 @@ def search(units: Removable) -> Asking[Verification]:
 
 
 def _removal(units: Removable, original: Answer, members: Sequence[int], answer: Answer) -> Removal:
-    """Return the answer without some parts as a result shows it."""
+    """Return the answer without some parts, the members by their indices, as a result shows it."""
     parts = units.parts
     return Removal(
         units=tuple(parts[member].text for member in sorted(members, key=lambda member: parts[member].tokens)),

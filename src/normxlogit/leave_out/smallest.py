@@ -24,7 +24,7 @@ SIDE = 5
 """Most parts in a group that is removed together; a prime, whose square is at least `MOST_PAIRED`."""
 
 UPRIGHT = -1
-"""In the place of a slope, for lines along a column, which are known by its number."""
+"""Stands for the slope of lines along a column, which have none."""
 
 Found = TypeVar("Found")
 
@@ -42,8 +42,8 @@ class ChangingSet(NamedTuple):
 class _Beginning(NamedTuple):
     """A beginning of a ranking whose removal changes the prediction."""
 
-    unchanged: int  # how many of the first parts are known, or expected, not to change it
-    length: int  # how many of the first parts change it
+    unchanged: int  # a number of the first parts that is known, or expected, not to change it
+    length: int  # a larger number of the first parts, which changes it
     answer: Answer  # without these
 
 
@@ -142,8 +142,9 @@ class SetSearch:
             if not spared:
                 return ChangingSet(list(members), beginning.answer)
             needed = [member for member in members if member not in spared]
-            put_back_last = sorted(spared, key=lambda member: -spared[member].value)
-            ranked = [*needed, *put_back_last]
+            # The last one is put back first: with it, least of the answer is left.
+            by_what_is_left = sorted(spared, key=lambda member: -spared[member].value)
+            ranked = [*needed, *by_what_is_left]
             beginning = _Beginning(len(needed) - 1, len(members) - 1, spared[ranked[-1]])
         return None
 

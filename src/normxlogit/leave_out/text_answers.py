@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..inputs.encoding import Encoding, Indices, text_to_cut
+from ..inputs.encoding import Encoding
+from ..inputs.windows import Indices, text_to_cut
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host
@@ -36,6 +37,8 @@ class TextAnswers:
     Args:
         results: The explanations of the inputs, which say what is measured.
         windows: The tokens of each window of each input; None if all are read whole.
+        masked: Whether removed tokens are masked, not deleted.
+        progress: Shows how many inputs are answered.
     """
 
     def __init__(
@@ -50,8 +53,8 @@ class TextAnswers:
     ) -> None:
         self.model, self._masked, self.encodings = model, masked, encodings
         self._results = [ranked_scores(a) for a in results]
-        self._windows: list[_Window] = []
-        self._windows_of_text: list[Sequence[int]] = []
+        self._windows: list[_Window] = []  # of all texts
+        self._windows_of_text: list[Sequence[int]] = []  # their indices, by text
         inputs: list[Encoding] = []
         task = model.task
         for text, (encoding, result) in enumerate(zip(encodings, self._results, strict=True)):
@@ -75,16 +78,25 @@ class TextAnswers:
         ]
 
     def _by_window(self, text: int, removed: set[int]) -> list[TextRemoval]:
-        """Return what is removed from each window of a text, without the windows that lose all their text."""
+        """Return what is removed from each window of a text, without the windows that lose all their text.
+
+        Args:
+            text: The index of the text.
+            removed: The indices of the tokens in it that are removed.
+
+        Returns:
+            Removals of rows of the table: the index of a window, and indices of tokens in it.
+        """
         windows, encoding = self._windows_of_text[text], self.encodings[text]
         if len(windows) > 1:
-            content = set(text_to_cut(encoding, self.model.encoder.limit or len(encoding)).tokens)
-            with_text = [number for number in windows if content.intersection(self._windows[number].tokens) - removed]
-            windows = with_text or windows[:1]
+            remaining = {*text_to_cut(encoding)} - removed  # the other text of a pair is in all windows
+            with_text = [number for number in windows if not remaining.isdisjoint(self._windows[number].tokens)]
+            windows = with_text or windows[:1]  # a text that is removed whole is answered by its first window
         removals = []
         for number in windows:
             tokens = self._windows[number].tokens
-            removals.append(TextRemoval(number, tuple(i for i, token in enumerate(tokens) if token in removed)))
+            removed_here = tuple(index for index, token in enumerate(tokens) if token in removed)
+            removals.append(TextRemoval(number, removed_here))
         return removals
 
     def _mean_over_windows(self, text: int, answers: list[Answer]) -> Answer:
@@ -102,13 +114,15 @@ class TextAnswers:
 
     def _read(self, encodings: list[Encoding], removals: list[TextRemoval]) -> Iterable[Answer]:
         """Run the model on texts or windows without some of their tokens."""
-        task, texts = self.model.task, [self._windows[removal.text].text for removal in removals]
+        task = self.model.task
+        texts = [self._windows[removal.text].text for removal in removals]  # of which each is a window
         batch = self.model.batch(encodings)
         run = self.model.run(batch)
         if (spans := task.position.spans(run)) is not None:
             return [self._span(run, row, spans[row], removal) for row, removal in enumerate(removals)]
         answers = self._answers(run.logits, texts)
         self.model.check_finite(np.array([answer.value for answer in answers]), batch)
+        # Only the mean over windows needs logits, and they are kept for it alone; see `_mean_over_windows`.
         if not task.position.pooled and all(len(self._windows_of_text[text]) == 1 for text in texts):
             return answers
         return [answer._replace(logits=row) for answer, row in zip(answers, run.logits.cpu(), strict=True)]  # (C,)
@@ -127,7 +141,7 @@ class TextAnswers:
         text, tokens = self._windows[removal.text]
         target = self._results[text].target
         absent = {tokens[index] for index in removal.tokens}
-        tokens_read = [token for token in tokens if self._masked or token not in absent]
+        tokens_read = [token for token in tokens if self._masked or token not in absent]  # a masked token is read
         value = 0.0
         if run.logits_by_position is not None and target.position in tokens_read and target.position not in absent:
             probabilities = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.arithmetic import full_float32
 from ..copies.clone import unwrapped
+from ..copies.precision import full_float32
 from ..errors import NormXLogitError
 from ..model.task_model import TaskModel
 from ..parts.proofs import rounding_of

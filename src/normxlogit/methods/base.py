@@ -14,9 +14,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..copies.run import without_autocast
+from ..copies.precision import without_autocast
 from ..errors import MethodError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host
@@ -24,13 +24,14 @@ from ..results.storage.schema import Indices, Strings, setting_text
 from ..results.targets import OutputQuantity, Quantity
 from ..tasks import Task
 from ..tasks.targets import BatchTargets, Layers
-from .registry import Settings, check, settings_of, unknown_setting
+from .settings import Settings, check, settings_of, unknown_setting
 
 if TYPE_CHECKING:
     from .registry import MethodInfo
 
 
 WordMerge = Literal["sum", "max", "mean"]
+"""How the scores of a word's tokens become the word's, see `Method`."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,7 @@ class Scores:
     def map(self, change: Callable[[Tensor], Tensor]) -> "Scores":
         """Apply a function to every tensor, such as a move to another device or a slice of the axes (B, K)."""
         diagnostics = {name: change(value) for name, value in self.diagnostics.items()}
+        # `sinks` has no axis of targets.
         changed = {name: change(value) for name, value in self._tensors().items() if name != "sinks"}
         return replace(self, **changed, diagnostics=diagnostics)
 
@@ -308,7 +310,7 @@ def import_package(name: str) -> Any:
 
 
 def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that first checks its arguments by their type hints, and names the method in its errors.
+    """Return a constructor that checks its arguments by their type hints, and whose errors name the method.
 
     Args:
         constructor: The `__init__` of a class of methods, whose arguments are the settings.
@@ -317,7 +319,7 @@ def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., No
 
     @functools.wraps(constructor)
     def checked(self: Method, *args: Any, **kwargs: Any) -> None:
-        if type(self).__init__ is not checked:  # a base's, called by the class's own with values that are checked
+        if type(self).__init__ is not checked:  # called by a subclass's constructor, with values that it has checked
             constructor(self, *args, **kwargs)
             return
         info: MethodInfo | None = vars(type(self)).get("info")

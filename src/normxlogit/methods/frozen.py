@@ -7,14 +7,15 @@ import torch
 from torch import Tensor
 
 from ..copies.memory import GRAPH_MEMORY
-from ..copies.run import without_autocast
+from ..copies.precision import without_autocast
 from ..errors import MethodError
 from ..frozen.backward import NotRecordedError
 from ..frozen.contributions import Contributions, FrozenPass, contributions
 from ..frozen.frozen_model import FrozenModel
-from ..frozen.places import MEDIA, WORDS, ByPlace, Place, ReadAt, Reading, Side
+from ..frozen.places import MEDIA, WORDS, Place, ReadAt, Reading, Side
+from ..frozen.readouts import ByPlace
 from ..frozen.vocabulary import vocabulary_quantities
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..model.forward_pass import ForwardPass, check_same_pass
 from ..model.task_model import TaskModel
 from ..results.storage.schema import Indices, Strings
@@ -72,14 +73,14 @@ class FrozenGradient(Method):
         sink_threshold: float | None = 10.0,
     ) -> None:
         # Whether the network is frozen at the text itself: then the frozen pass is the model's own, with its answer.
-        self._at_text = point == 1.0 and baseline == "zero"
-        if not self._at_text and read_at not in ("first-half", 0):
+        self._is_frozen_at_text = point == 1.0 and baseline == "zero"
+        if not self._is_frozen_at_text and read_at not in ("first-half", 0):
             raise ValueError("point and baseline are of the word embeddings: they go with read_at=0")
         if not 0 < point <= 1:
             raise ValueError("point lies above 0, the baseline, and up to 1, the text")
         if sink_threshold is not None and not sink_threshold > 1:
             raise ValueError("sink_threshold is a multiple of the median: above 1, or none")
-        self.read_at: ReadAt = read_at if self._at_text else 0
+        self.read_at: ReadAt = read_at if self._is_frozen_at_text else 0
         self.point = point
         self.baseline: Baseline = baseline
         self.sink_threshold = sink_threshold
@@ -103,7 +104,7 @@ class FrozenGradient(Method):
                 f"{self.spec}: on encoder-decoder models the frozen gradient has no other baseline than zero, and "
                 "layers= is for normxlogit"
             )
-        if self._at_text:
+        if self._is_frozen_at_text:
             model.prepare(batch, alone=False)
             reading = self._reading(model, batch, model.layer_numbers(layers))
             return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)
@@ -111,6 +112,7 @@ class FrozenGradient(Method):
 
     def notes_on(self, model: TaskModel) -> Strings:
         """Say where scores are of the word embeddings, as the layers of a model are not known."""
+        # A number asks for one layer, which is read or refused.
         layers_are_read = not isinstance(self.read_at, str) or model.parts.outputs is not None
         if layers_are_read or FrozenModel.of(model).places.words is None:
             return ()
@@ -135,13 +137,14 @@ class FrozenGradient(Method):
         """
         forward = request.forward
         frozen = FrozenModel.of(request.model)
-        places_read = frozen.places.read(forward.batch, self.read_at, request.layers)
+        places_read = frozen.places.places_read(forward.batch, self.read_at, request.layers)
         try:
             contributed = contributions(self._pass(request), request.target, places_read, places, weights)
         except NotRecordedError:  # this text takes another way through the model than the one that was proved
-            frozen.recorded.add("")  # from now on, passes record the whole model
-            contributed = contributions(self._pass(request), request.target, places_read, places, weights)
-        if not self._at_text:  # the answer is that to the text, and not that at the point, which was backpropagated
+            frozen.modules_to_record.add("")  # from now on, passes record the whole model, as this does when repeated
+            return self.score_each(request, places, weights)
+        # What was backpropagated is the answer at the point; what is explained is the answer to the text.
+        if not self._is_frozen_at_text:
             with torch.no_grad(), without_autocast(forward.batch.inputs):
                 if places is None:
                     answer = request.target.quantity(forward.logits)
@@ -159,8 +162,8 @@ class FrozenGradient(Method):
         model = request.model
         run = request.forward
         frozen = FrozenModel.of(model)
-        must_record_all = "" in frozen.recorded  # "" is the path of the whole model
-        if self._at_text and isinstance(run, FrozenPass) and (run.is_recorded or not must_record_all):
+        must_record_all = "" in frozen.modules_to_record  # "" is the path of the whole model
+        if self._is_frozen_at_text and isinstance(run, FrozenPass) and (run.is_recorded or not must_record_all):
             return run
         baseline = None
         if self.baseline != "zero":
@@ -171,35 +174,42 @@ class FrozenGradient(Method):
         at_point = frozen.run(run.batch, reading, predict=False)
         if run.outputs is not None and self.point == 1.0:
             check_same_pass(run, at_point)
-        return replace(at_point, positions=run.positions)  # the question stays where the text has it
+        return replace(at_point, positions=run.positions)  # the answer is read where it was for the text
 
     def _reading(self, model: TaskModel, batch: Batch, layers: Indices, baseline: Tensor | None = None) -> Reading:
         """Return what a pass reads, at the point between a baseline and the text."""
-        places = FrozenModel.of(model).places.read(batch, self.read_at, layers)
-        if not self._at_text and (WORDS not in places or MEDIA in places):
+        places = FrozenModel.of(model).places.places_read(batch, self.read_at, layers)
+        if not self._is_frozen_at_text and (WORDS not in places or MEDIA in places):
             raise MethodError(f"{self.spec}: point and baseline are of word embeddings, and this is not read as words")
         return Reading(places, self.sink_threshold if self.point == 1.0 else None, baseline, self.point)
 
 
 def _scores_of(contributions: Contributions, batch: Batch, per_layer: bool) -> Scores:
-    """Return scores whose sum with sink, parts and bias is the answer; without layers the mean over a side's places."""
-    texts = [place for place in contributions.values if place.side is Side.TEXT]
-    sources = [place for place in contributions.values if place.side is Side.SOURCE]
-    values = _stacked(contributions.values, texts)  # (B, K, L, T)
+    """Return scores whose sum with sink, parts and bias is the answer.
+
+    Args:
+        contributions: Those of the tokens at each place.
+        batch: B texts.
+        per_layer: Whether each place of the text is a layer of the scores; otherwise they are the mean over the places
+            of each side.
+    """
+    text_places = [place for place in contributions.values if place.side is Side.TEXT]
+    source_places = [place for place in contributions.values if place.side is Side.SOURCE]
+    values = _stacked(contributions.values, text_places)  # (B, K, L, T)
     values = values * batch.mask[:, None, None].to(values)
     # At the places of a source, which come before those of the decoder, the sum holds the decoder's sinks as well.
-    sink = _stacked(contributions.sink, sources or texts).to(values)  # (B, K, L)
+    sink = _stacked(contributions.sink, source_places or text_places).to(values)  # (B, K, L)
     if not per_layer:
         values, sink = values.mean(2, keepdim=True), sink.mean(2, keepdim=True)  # (B, K, 1, T), (B, K, 1)
-    if sources:
-        from_source = _stacked(contributions.values, sources).mean(2, keepdim=True)  # (B, K, 1, S)
+    if source_places:
+        from_source = _stacked(contributions.values, source_places).mean(2, keepdim=True)  # (B, K, 1, S)
         values = torch.cat((from_source, values), -1)  # (B, K, 1, S + T)
     bias = contributions.answer.to(values)[:, :, None] - values.sum(-1) - sink  # (B, K, L)
     parts = None
     if MEDIA in contributions.values:
         parts = contributions.values[MEDIA][:, :, None]  # (B, K, 1, N)
         bias = bias - parts.sum(-1)
-    sinks = contributions.sinks
+    sinks = contributions.is_sink
     return Scores(values, bias=bias, sink=None if sinks is None else sink, sinks=sinks, parts=parts)
 
 

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 
 from ..copies.arithmetic import l2_norms
-from ..copies.run import tensor_of
+from ..copies.module_io import tensor_of
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import Batch
+from ..inputs.batches import Batch
 from ..parts.embeddings import table_of
 from ..tasks import Task
 from .base import Method, Request, Scores
@@ -19,7 +19,12 @@ PAPER = "NormXLogit (EMNLP 2025)"
 
 
 def input_norm(request: Request, norm_of: NormOf) -> Tensor:
-    """Return the L2 norm of each token's input embedding, (B, T)."""
+    """Return the L2 norm of each token's input embedding, (B, T).
+
+    Args:
+        request: What is explained.
+        norm_of: Which embedding, see `NormXLogit`.
+    """
     embedded = request.forward.embedded  # (B, T, H)
     if norm_of == "word_embedding":
         model = request.model
@@ -53,7 +58,7 @@ def target_logits(request: Request) -> Tensor:
             final = forward.hidden if layer is None else model.layer_as_final(forward, layer)  # (B, T, H)
             logits = model.head_logits(final, forward.batch, rows)  # (N, C)
         if target.task.outputs.kind == "value":
-            # The distance to the model's own output: the sign of a value does not say whether it is evidence.
+            # Of a regression, the distance to the model's own output: its sign does not say whether it is evidence.
             values = (target.select(logits, texts) - target.select(forward.logits)[texts]).abs()  # (N, K)
         else:
             values = target.select(logits, texts)  # (N, K)
@@ -64,6 +69,11 @@ def target_logits(request: Request) -> Tensor:
 def _as_scores(values: Tensor, batch: Batch) -> Scores:
     """Return values of the real tokens, (N, L, K), as scores, (B, K, L, T), zero at padding."""
     return Scores(batch.spread(values).permute(0, 3, 2, 1))  # (B, K, L, T)
+
+
+def _for_each_target(request: Request, values: Tensor) -> Scores:
+    """Return values of tokens, (B, T), as scores that are the same for each of K targets, (B, K, 1, T)."""
+    return Scores(values[:, None, None].expand(-1, request.target.ids.shape[1], -1, -1))
 
 
 class _OfNorms(Method):
@@ -133,8 +143,7 @@ class InputNorm(_OfNorms):
 
     def score(self, request: Request) -> Scores:
         """Score by the norm."""
-        norms = input_norm(request, self.norm_of)  # (B, T)
-        return Scores(norms[:, None, None].expand(-1, request.target.ids.shape[1], -1, -1))  # (B, K, 1, T)
+        return _for_each_target(request, input_norm(request, self.norm_of))
 
 
 @register("random", title="random order, to compare with", paper="baseline", needs="nothing")
@@ -162,4 +171,4 @@ class Random(Method):
             count = int(real.sum())
             order = torch.randperm(count, generator=torch.Generator().manual_seed(self.seed))
             scores[row, real] = order.float() / count
-        return Scores(scores[:, None, None].expand(-1, request.target.ids.shape[1], -1, -1))  # (B, K, 1, T)
+        return _for_each_target(request, scores)

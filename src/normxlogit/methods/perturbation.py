@@ -15,7 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.batches import Batch
+from ..inputs.encoding import Encoding
 from ..leave_out.outcomes import Outcomes, in_batches
 from ..leave_out.removal import TextRemoval, masks, moved_position, tokens_removed
 from ..results.targets import OutputQuantity, Quantity
@@ -65,9 +66,9 @@ class TokenSubsets:
             for present in text_subsets
         )
         answers = iter(self._answers(removals))  # (K,) each, text by text
-        no_answers = np.zeros((0, self.target.ids.shape[1]))  # (0, K)
+        target_count = self.target.ids.shape[1]
         return [
-            np.stack([next(answers) for _ in text_subsets]) if len(text_subsets) else no_answers
+            np.reshape([next(answers) for _ in text_subsets], (len(text_subsets), target_count))  # also of no subsets
             for text_subsets in subsets
         ]
 

@@ -10,22 +10,19 @@ import json
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..errors import MethodError, nearest
 from ..extending import named_once, registered
-from ..results.storage import schema
 from ..results.storage.schema import plain
 from .other_names import letters, other_name
+from .settings import Setting, Settings, parse, settings_of
 
 if TYPE_CHECKING:
     from .base import Method
-
 
 ANY_MODEL = "any model with a head"
 """The `needs` of a method that works on every supported model."""
@@ -35,106 +32,6 @@ LOGITS = "the model's logits"
 
 CATALOGUES = sorted(Path(__file__).parents[1].glob("*/catalogue.json"), key=lambda path: path.parent.name != "methods")
 """The catalogues of this package's folders that hold methods, the core's first."""
-
-
-Settings = dict[str, Any]
-"""The settings of a method, by name."""
-
-
-@dataclass(frozen=True)
-class Setting:
-    """One setting of a method.
-
-    Attributes:
-        name: Its name, as the constructor has it.
-        default: Its default value.
-        kind: The type hint of its values.
-    """
-
-    name: str
-    default: Any
-    kind: Any
-
-    @property
-    def allowed(self) -> str:
-        """A description of the allowed values."""
-        return schema.described(self.kind)
-
-
-@cache
-def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
-    """Return the settings that a constructor declares, in its order."""
-    hints = get_type_hints(constructor.__init__ if isinstance(constructor, type) else constructor)  # type: ignore[misc]
-    settings = {}
-    for name, parameter in inspect.signature(constructor).parameters.items():
-        if name == "self":
-            continue
-        if name not in hints or parameter.default is parameter.empty:
-            raise TypeError(f"{constructor.__qualname__}: the setting {name} needs a type and a default")
-        settings[name] = Setting(name, parameter.default, hints[name])
-    return settings
-
-
-def check(setting: Setting, value: Any) -> Any:
-    """Return a value as the setting's plain Python type.
-
-    Args:
-        setting: The setting.
-        value: A value of Python, also of numpy.
-
-    Raises:
-        ValueError: If the setting does not allow it.
-    """
-    try:
-        return schema.check(setting.kind)(value)
-    except ValueError:
-        raise _refusal(setting, value) from None
-
-
-def parse(setting: Setting, text: str) -> Any:
-    """Return a setting's value, read from text.
-
-    Args:
-        setting: The setting.
-        text: The value as `schema.setting_text` writes it.
-
-    Raises:
-        ValueError: If the setting does not allow it.
-    """
-    for kind in sorted(schema.union_members(setting.kind), key=lambda kind: kind is str):  # a string could be anything
-        with suppress(KeyError, ValueError):
-            return _parse_as(text, kind)
-    raise _refusal(setting, text)
-
-
-def unknown_setting(method: str, name: str, settings: Mapping[str, Setting]) -> str:
-    """Return the message for an unknown setting, which lists the settings of the method."""
-    similar = nearest(name, settings, most=1)
-    hint = f"did you mean {similar[0]}? " if similar else ""
-    return f"{method} has no setting {name!r}; {hint}it has {', '.join(settings) or 'no settings'}"
-
-
-def _refusal(setting: Setting, value: Any) -> ValueError:
-    """Return the error for a value that a setting does not allow."""
-    return ValueError(f"{setting.name} must be {setting.allowed}, not {value!r}")
-
-
-def _parse_as(text: str, kind: Any) -> Any:
-    """Parse a text as a value of one type.
-
-    Raises:
-        ValueError: If it is not a number, where one is expected.
-        KeyError: If it is not one of the values of a Literal, of bool, or None.
-    """
-    if kind in (int, float, str):
-        return schema.check(kind)(kind(text))
-    values: tuple[Any, ...] = get_args(kind)
-    if kind is bool:
-        values = (True, False)
-    elif kind is type(None):
-        values = (None,)
-    value_of_text = {schema.setting_text(value): value for value in values}
-    return value_of_text[text]
 
 
 @dataclass(frozen=True)
@@ -186,9 +83,12 @@ class MethodInfo:
 _METHODS = {
     row["name"]: MethodInfo(**row) for path in CATALOGUES for row in json.loads(path.read_text(encoding="utf-8"))
 }
-_CLASSES: dict[str, type["Method"]] = {}
+"""The methods by name: first those of the catalogues, then those that are registered."""
 
-M = TypeVar("M", bound="type[Method]")
+_CLASSES: dict[str, type["Method"]] = {}
+"""The classes of methods that are imported, by name."""
+
+MethodClass = TypeVar("MethodClass", bound="type[Method]")
 
 
 def register(
@@ -202,7 +102,7 @@ def register(
     tokenwise: bool = False,
     passes: str = "1 forward",
     extra: str = "",
-) -> Callable[[M], M]:
+) -> Callable[[MethodClass], MethodClass]:
     """Return a decorator that adds a method's class to the registry.
 
     Args:
@@ -227,15 +127,26 @@ def register(
         ExtensionError: If another class has the name.
     """
 
-    def add(cls: M) -> M:
+    def add(cls: MethodClass) -> MethodClass:
+        """Check the class, and enter it with what is known of it; the decorator."""
         _check_registrable(name, cls)
         try:
             defaults = {key: plain(setting.default) for key, setting in settings_of(cls).items()}
         except TypeError as error:
             raise MethodError(str(error)) from None
-        summary = (cls.__doc__ or "").strip().partition("\n")[0]
         cls.info = MethodInfo(
-            name, summary, title, paper, needs, per_layer, signed, tokenwise, passes, extra, cls.__module__, defaults
+            name=name,
+            summary=(cls.__doc__ or "").strip().partition("\n")[0],
+            title=title,
+            paper=paper,
+            needs=needs,
+            per_layer=per_layer,
+            signed=signed,
+            tokenwise=tokenwise,
+            passes=passes,
+            extra=extra,
+            home=cls.__module__,
+            defaults=defaults,
         )
         _METHODS[name] = cls.info
         _CLASSES[name] = cls
@@ -245,13 +156,13 @@ def register(
 
 
 def _check_name(name: str, cls: Any) -> None:
-    """Refuse a name for a class that another class has, or that is no name.
-
-    A class of this package finds its own name there, from the catalogue.
-    """
-    if name in _METHODS and (_METHODS[name].home != cls.__module__ or _CLASSES.get(name, cls) is not cls):
-        # This raises the error that names both modules.
-        named_once("methods", [(name, cls, module) for module in (_METHODS[name].home, cls.__module__)])
+    """Refuse a name for a class that another class has, or that is no name."""
+    registered_info = _METHODS.get(name)
+    if registered_info is not None:
+        # The name of a class of this package is known from the catalogue before the class is registered.
+        is_of_this_class = registered_info.home == cls.__module__ and _CLASSES.get(name, cls) is cls
+        if not is_of_this_class:  # this raises the error that names both modules
+            named_once("methods", [(name, cls, module) for module in (registered_info.home, cls.__module__)])
     if not re.fullmatch(r"[^:,= \t\n]+", name):
         raise MethodError(f"{name!r} is not a name of a method: it is written without spaces, colons and commas")
 
@@ -269,8 +180,13 @@ def _check_registrable(name: str, cls: Any) -> None:
 
 def list_methods() -> list[MethodInfo]:
     """Return all methods, this package's first, then those that other packages add."""
-    registered("methods")  # of other packages, which import theirs
-    return list(_METHODS.values())
+    return list(_all_methods().values())
+
+
+def _all_methods() -> Mapping[str, MethodInfo]:
+    """Return all methods by name; the modules of other packages that register theirs are imported first."""
+    registered("methods")
+    return _METHODS
 
 
 def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
@@ -287,7 +203,6 @@ def alternatives(*, per_layer: bool = False, head: bool = True) -> str:
 
 def describe(name: str) -> MethodInfo:
     """Return the registered information on a method."""
-    registered("methods")
     name = _spelled_here(str(name))
     if name not in _METHODS:
         raise MethodError(f"no method named {name!r}; {_hint(name)}")
@@ -302,7 +217,6 @@ def spec_here(spec: str, show_note: Callable[[str], object]) -> str:
         show_note: Called with a line that says what the method is called here, if another package's name was given.
     """
     name, _, settings = (part.strip() for part in spec.partition(":"))
-    registered("methods")
     entry = None if _spelled_here(name) in _METHODS else other_name(name)
     if entry is None or not entry.is_same:
         return spec
@@ -313,8 +227,9 @@ def spec_here(spec: str, show_note: Callable[[str], object]) -> str:
 
 def _spelled_here(name: str) -> str:
     """Return the registered name with the letters of a name, or the name itself if there is none."""
-    same_letters = {letters(registered_name): registered_name for registered_name in _METHODS}
-    return name if name in _METHODS else same_letters.get(letters(name), name)
+    methods = _all_methods()
+    same_letters = {letters(registered_name): registered_name for registered_name in methods}
+    return name if name in methods else same_letters.get(letters(name), name)
 
 
 def _hint(name: str) -> str:
@@ -327,7 +242,8 @@ def _hint(name: str) -> str:
 
 
 def _warn(line: str) -> None:
-    warnings.warn(line, stacklevel=1)  # one place for all calls, so that Python shows each line once
+    """Warn of a line; from one place for all calls, so that Python shows each line once."""
+    warnings.warn(line, stacklevel=1)
 
 
 def method_named(method: "str | Method") -> "Method":
@@ -359,7 +275,7 @@ def _registered_method(method: Any) -> "Method":
         method = method()
     if not isinstance(method, Method):
         raise MethodError(f"a method is a name or a Method, not {type(method).__name__}")
-    if "info" not in vars(type(method)):  # nor is a subclass what its base was registered as
+    if "info" not in vars(type(method)):  # a subclass inherits it, but is another method than its base
         raise MethodError(f"{type(method).__name__} is not registered: put @register(...) before the class")
     return method
 
@@ -375,104 +291,3 @@ def _parsed_settings(info: MethodInfo, text: str) -> Settings:
             raise ValueError(f"{key} is given twice")
         settings[key] = parse(info.settings[key], value) if key in info.settings else value
     return settings
-
-
-Use = Literal["labels", "signals", "tokens", "completions", "media", "similarity", "recorded"]
-"""What is explained: labels of texts, of pictures and sounds, predicted tokens, completions and their sources, those of
-prompts with pictures or sounds, the cosine of two texts, or a forward pass that was run elsewhere."""
-
-
-@dataclass(frozen=True)
-class Default:
-    """The default of one use.
-
-    Attributes:
-        calls: Its entry points, for a reader.
-        methods: The default method, and those of which the next takes the place of one that does not work.
-        passes: Its cost in passes of the model.
-        why: What it was chosen for, with the figure.
-        page: The page of the documentation with that figure.
-    """
-
-    calls: str
-    methods: tuple[str, ...]
-    passes: str
-    why: str
-    page: str
-
-
-ANSWER_METHODS = ("frozen-gradient", "normxlogit")
-"""The default of what explains answers to inputs, labels and tokens alike, and the method that takes its place."""
-
-DEFAULTS: dict[Use, Default] = {
-    "labels": Default(
-        "explainer(inputs), explain, attribute, compare, app: classification, tagging, question answering, "
-        "multiple choice",
-        ANSWER_METHODS,
-        "2",
-        "AOPC 0.663 on held-out SST-2 (normxlogit, the paper's method and half the price: 0.427)",
-        "frontier.md",
-    ),
-    "signals": Default(
-        "explainer(inputs): pictures, sounds",
-        ANSWER_METHODS,
-        "2",
-        "scores and bias add up to the logit, also where no head reads a state for each patch",
-        "pictures-and-sounds.md",
-    ),
-    "tokens": Default(
-        "explainer(texts), explain, attribute: masked and causal language models",
-        ANSWER_METHODS,
-        "2",
-        "finds leave-one-out's first token on 0.77 of 200 texts (normxlogit: 0.26)",
-        "results-language.md#the-next-token",
-    ),
-    "completions": Default(
-        "generate, explain_completion, cite, attribute --sources",
-        ("frozen-gradient",),
-        "1 + 1 for each part",
-        "finds leave-one-out's first source on 0.87 of 79 prompts, verified on 0.97",
-        "results-language.md",
-    ),
-    "media": Default(
-        "generate, explain_completion: prompts with pictures or sounds",
-        ("frozen-gradient:read_at=0",),
-        "1 + 1 for each part",
-        "the strongest patch or moment lies on known evidence in 0.98 to 1.00 (occlusion: 0.84 to 0.99)",
-        "results-pointing.md",
-    ),
-    "similarity": Default(
-        "similarity",
-        ("frozen-gradient",),
-        "2",
-        "scores and bias of either text add up to the cosine",
-        "how-to-similarity.md",
-    ),
-    "recorded": Default(
-        "from_outputs", ("normxlogit",), "0", "reads recorded hidden states, without another pass", "your-model.md"
-    ),
-}
-"""The default methods by use."""
-
-
-def default_methods(use: Use) -> list["Method"]:
-    """Return the methods of a use, the first one first."""
-    return [method_named(method) for method in DEFAULTS[use].methods]
-
-
-def named_or_default(method: "str | Method | None", use: Use) -> "Method":
-    """Return the caller's method, or the first default of a use if there is none.
-
-    Args:
-        method: The method's text or the method; None for the default.
-        use: What is explained.
-
-    Raises:
-        MethodError: If there is no such method or setting.
-    """
-    return method_named(DEFAULTS[use].methods[0] if method is None else method)
-
-
-def completion_methods(method: "str | Method | None") -> dict[str, "Method"]:
-    """Return the methods for completions of text prompts, and of prompts with pictures or sounds."""
-    return {"method": named_or_default(method, "completions"), "media_method": named_or_default(method, "media")}

@@ -9,10 +9,11 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from ..copies.arithmetic import full_float32
 from ..copies.memory import empty_cache, out_of_memory
+from ..copies.precision import full_float32
 from ..errors import InputError
-from ..inputs.encoding import Batch, Encoding, batches, sizes_of
+from ..inputs.batches import Batch, batches, sizes_of
+from ..inputs.encoding import Encoding
 from ..parts.proofs import padding_changes_nothing
 from .forward_pass import ForwardPass
 from .proved_lengths import lengths_to_try

@@ -5,7 +5,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from ..copies.arithmetic import full_float32
+from ..copies.precision import full_float32
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..parts.proofs import later_tokens_change_nothing

@@ -11,8 +11,10 @@ from transformers import GenerationConfig
 from transformers.utils.generic import ModelOutput
 
 from ..compat import generation_state, without_model_defaults
-from ..copies.arithmetic import full_float32
-from ..copies.run import Site, TensorInputs, as_batch, private_clone, run
+from ..copies.module_io import TensorInputs, as_batch
+from ..copies.pool import private_clone
+from ..copies.precision import full_float32
+from ..copies.run import Site, run
 from ..errors import InputError, UnsupportedModelError
 from ..inputs.encoding import Encoding
 from ..parts.embeddings import decoder_table

@@ -9,14 +9,17 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answer_form import IDS, AnswerForm
+from ..copies.answer_form import AnswerForm
 from ..copies.arithmetic import finite_or_excluded
 from ..copies.clone import clone, is_wrapped, register_recorders, unwrapped
-from ..copies.run import Pass, Pool, Replacements, Site, TensorInputs, private_clone, run
+from ..copies.forward_arguments import IDS
+from ..copies.module_io import TensorInputs
+from ..copies.pool import Pool, private_clone
+from ..copies.run import Pass, Replacements, Site, run
 from ..copies.snapshot import Snapshot
 from ..errors import HeadMismatchError
+from ..inputs.batches import Batch
 from ..inputs.encoder import Encoder
-from ..inputs.encoding import Batch
 from ..parts.embeddings import WordEmbeddings
 from ..parts.headpiece import answer_of
 from ..parts.model_parts import Parts

@@ -5,9 +5,9 @@ from contextlib import contextmanager
 
 from torch import nn
 
-from ..copies.answer_form import IDS
+from ..copies.forward_arguments import IDS
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import TensorInputs
+from ..copies.module_io import TensorInputs
 from ..errors import InputError, NormXLogitError, reason_of
 
 TOO_LONG = "; if it is too long, set the tokenizer's model_max_length to what the model reads, and see long_text="

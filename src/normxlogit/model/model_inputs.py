@@ -6,7 +6,7 @@ from typing import Any
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from ..copies.answer_form import ForwardSettings, forward_arguments
+from ..copies.forward_arguments import ForwardSettings, forward_arguments
 from .input_limits import vocabulary_limit
 
 

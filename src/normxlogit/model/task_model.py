@@ -10,14 +10,17 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answer_form import ForwardSettings
-from ..copies.arithmetic import finite_or_excluded, full_float32, non_finite_error
+from ..copies.arithmetic import finite_or_excluded
 from ..copies.clone import unwrapped
+from ..copies.forward_arguments import ForwardSettings
 from ..copies.memory import tokens_that_fit
-from ..copies.run import Pass, Replacements, TensorInputs, embedded_of, states_of, without_autocast
+from ..copies.module_io import TensorInputs, embedded_of, states_of
+from ..copies.non_finite import non_finite_error
+from ..copies.precision import full_float32, without_autocast
+from ..copies.run import Pass, Replacements
 from ..errors import HeadMismatchError, MethodError, NormXLogitError, UnsupportedModelError
+from ..inputs.batches import Batch, collate
 from ..inputs.encoder import Encoder
-from ..inputs.encoding import Batch, collate
 from ..inputs.texts import positive_integer, whole_number
 from ..loading.pipeline_settings import PipelineSettings
 from ..parts.early_exit import exit_after

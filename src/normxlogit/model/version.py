@@ -8,17 +8,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from ..copies.answer_form import (
-    IDS,
-    AnswerForm,
-    ForwardSettings,
-    adapt_forward,
-    answer_form,
-    answer_keys,
-    arguments_of,
-)
+from ..copies.answer_form import AnswerForm, adapt_forward, answer_form, answer_keys
 from ..copies.clone import unwrapped
-from ..copies.run import TensorInputs, private_clone
+from ..copies.forward_arguments import IDS, ForwardSettings, arguments_of
+from ..copies.module_io import TensorInputs
+from ..copies.pool import private_clone
 from ..errors import NormXLogitError, UnsupportedModelError
 from ..inputs.encoder import Encoder
 from ..loading.pipeline_settings import PipelineSettings

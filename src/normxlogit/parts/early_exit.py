@@ -11,9 +11,12 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten  # which know named tuples and transformers' outputs
 
-from ..copies.answer_form import FieldKey, fields_of
+from ..copies.answer_form import fields_of
+from ..copies.forward_arguments import FieldKey
 from ..copies.memory import attempted
-from ..copies.run import CallArguments, Inputs, ModelPool, Site, tensor_of
+from ..copies.module_io import CallArguments, Inputs, tensor_of
+from ..copies.pool import ModelPool
+from ..copies.run import Site
 from ..copies.trace import Call, Calls, families
 from .layer_outputs import chained_layers
 from .layer_to_head import run_trunk

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ..compat import decoder_of, encoder_of
-from ..copies.run import CallArguments, Replacements, Site, tensor_of, with_tensor
+from ..copies.module_io import CallArguments, tensor_of, with_tensor
+from ..copies.run import Replacements, Site
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 

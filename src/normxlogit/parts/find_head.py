@@ -10,7 +10,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from ..copies.memory import attempted, reraise_out_of_memory
-from ..copies.run import Form, ModelPool
+from ..copies.module_io import Form
+from ..copies.pool import ModelPool
 from ..copies.trace import Call
 from ..errors import HeadMismatchError, reason_of
 from .headpiece import Head, Headpiece, output_embedding_path

@@ -7,8 +7,11 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.arithmetic import finite_or_excluded, non_finite_error
-from ..copies.run import Form, Inputs, ModelPool, Site, States, embedded_of, states_of
+from ..copies.arithmetic import finite_or_excluded
+from ..copies.module_io import Form, Inputs, States, embedded_of, states_of
+from ..copies.non_finite import non_finite_error
+from ..copies.pool import ModelPool
+from ..copies.run import Site
 from ..copies.trace import BATCH_FIRST, Axes, Call, Paths, axes_of, path_of
 from ..errors import HeadMismatchError
 from .early_exit import find_early_exit

@@ -13,7 +13,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.run import Form, Inputs, Instead, ModelPool, run
+from ..copies.module_io import Form, Inputs
+from ..copies.pool import ModelPool
+from ..copies.run import Instead, run
 from ..copies.trace import path_of
 from ..errors import UnsupportedModelError
 from .main_input import MainInput

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ..compat import encoder_of
-from ..copies.run import Inputs, States, several_states
+from ..copies.module_io import Inputs, States, several_states
 from ..copies.trace import BATCH_FIRST, Axes, Call, Calls, axes_of, families, path_of, trace
 from .proofs import largest_difference, rounding_of
 

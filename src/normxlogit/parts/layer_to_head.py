@@ -12,7 +12,9 @@ import torch
 from torch import Tensor
 
 from ..copies.memory import attempted
-from ..copies.run import Form, Inputs, Instead, ModelPool, Replacements, Site, States, hidden_of, run
+from ..copies.module_io import Form, Inputs, States, hidden_of
+from ..copies.pool import ModelPool
+from ..copies.run import Instead, Replacements, Site, run
 from ..copies.trace import Axes, Call, Calls, Paths, axes_of, families
 from .layer_outputs import calls_returning
 from .proofs import proof, tolerance_for

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..copies.answer_form import IDS
+from ..copies.forward_arguments import IDS
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..copies.run import Site, hidden_of, tensor_of
+from ..copies.module_io import hidden_of, tensor_of
+from ..copies.run import Site
 from ..copies.trace import BATCH_FIRST, Axes, Paths
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Headpiece

@@ -10,7 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from ..copies.memory import attempted, reraise_out_of_memory
-from ..copies.run import Inputs, ModelPool, Replacements, Site, run, with_tensor
+from ..copies.module_io import Inputs, with_tensor
+from ..copies.pool import ModelPool
+from ..copies.run import Replacements, Site, run
 from ..errors import HeadMismatchError, UnsupportedModelError
 from .headpiece import Head, answer_of
 from .layer_outputs import LayerOutput

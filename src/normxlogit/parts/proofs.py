@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from ..copies.arithmetic import EXCLUDED, float32_eps
+from ..copies.arithmetic import EXCLUDED
+from ..copies.precision import float32_eps
 
 SUM_ERROR = 10
 """Sums in another order, as in a larger batch, may differ by this multiple of the rounding of a single sum."""

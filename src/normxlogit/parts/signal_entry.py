@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from ..copies.run import CallArguments, Inputs, Replacements, Site, run
+from ..copies.module_io import CallArguments, Inputs
+from ..copies.run import Replacements, Site, run
 from ..errors import UnsupportedModelError
 from .headpiece import answer_of
 from .layer_outputs import LayerOutput

@@ -12,7 +12,8 @@ from transformers.utils.generic import ModelOutput
 
 from ..copies.arithmetic import finite_or_excluded
 from ..copies.memory import reraise_out_of_memory
-from ..copies.run import Inputs, private_clone
+from ..copies.module_io import Inputs
+from ..copies.pool import private_clone
 from ..copies.trace import Calls, trace
 from ..errors import HeadMismatchError
 from .headpiece import answer_of

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
-from ..copies.run import States
+from ..copies.module_io import States
 from ..copies.trace import Call, Calls, path_of
 
 

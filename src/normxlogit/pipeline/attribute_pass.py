@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..copies.run import autocast_note
+from ..copies.precision import autocast_note
 from ..errors import HeadMismatchError
 from ..methods import Request, Scores, check_finite, run_method
 from ..methods.base import sink_note

@@ -7,7 +7,8 @@ from typing import Any, get_args
 import torch
 from torch import Tensor
 
-from ..copies.answer_form import ForwardSettings, Outputs
+from ..copies.forward_arguments import ForwardSettings
+from ..copies.normalisers import Outputs
 from ..errors import InputError, check_choice
 from ..inputs.encoding import Encoding
 from ..inputs.texts import plain_cell

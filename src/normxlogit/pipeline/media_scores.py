@@ -8,7 +8,8 @@ import numpy as np
 import torch
 
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import EncodedMedium, Encoding
+from ..inputs.encoded_media import EncodedMedium
+from ..inputs.encoding import Encoding
 from ..methods import Scores
 from ..results.storage.schema import FloatArray
 from ..results.units.media import Medium, medium_class

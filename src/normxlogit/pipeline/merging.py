@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..inputs.encoding import Encoding, Indices, text_to_cut
+from ..inputs.encoding import Encoding
+from ..inputs.windows import Indices, text_to_cut
 from ..methods.base import sink_note
 from ..results.attribution import Attribution
 from ..results.storage.schema import FloatArray
@@ -26,7 +27,7 @@ def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int
     scores = np.zeros((*result.scores.shape[:-1], len(encoding)), dtype=np.float32)
     scores[..., indices] = result.scores
     # A window also holds special tokens, and of a pair the whole text that is not cut: these do not count.
-    window_tokens = set(indices).intersection(text_to_cut(encoding, limit).tokens)
+    window_tokens = set(indices).intersection(text_to_cut(encoding))
     note = f"an answer comes from a window of {len(window_tokens)} tokens around it; the others have no score"
     targets = tuple(
         target if target.position is None else target._replace(position=indices[target.position])

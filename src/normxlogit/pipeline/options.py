@@ -8,13 +8,13 @@ import numpy as np
 
 from .._version import __version__
 from ..errors import InputError, MethodError, TargetError, check_choice
+from ..inputs.encoded_media import EncodedMedium
 from ..inputs.encoder import LongText
-from ..inputs.encoding import EncodedMedium
 from ..inputs.label_names import class_names_of, with_class_names
 from ..inputs.texts import is_column, positive_integer, whole_number
 from ..leave_out.picking import Group, Together, Verify
 from ..methods import Method
-from ..methods.registry import completion_methods, default_methods, named_or_default
+from ..methods.defaults import completion_methods, default_methods, named_or_default
 from ..model.task_model import TaskModel
 from ..results.attribution import Attribution
 from ..results.collection import Attributions

@@ -9,13 +9,14 @@ import torch
 
 from ..copies.memory import enough_memory
 from ..errors import MethodError, TargetError, UnsupportedModelError
-from ..inputs.encoding import Encoding, Indices, too_long, windows
+from ..inputs.encoding import Encoding
 from ..inputs.texts import repeatable
+from ..inputs.windows import Indices, too_long, windows
 from ..leave_out.picking import removable_for_task
 from ..leave_out.search import run_searches
 from ..leave_out.text_answers import TextAnswers
 from ..methods import Method, method_named
-from ..methods.registry import ANSWER_METHODS
+from ..methods.defaults import ANSWER_METHODS
 from ..model.batch_attempts import forward_passes, results_in_batches
 from ..model.task_model import TaskModel
 from ..model.transfer import to_host

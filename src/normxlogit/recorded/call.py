@@ -6,7 +6,7 @@ from typing import Any
 from typing_extensions import Unpack
 
 from ..explainer import Explainer
-from ..methods.registry import named_or_default
+from ..methods.defaults import named_or_default
 from ..pipeline.keywords import OfForwardPass
 from ..pipeline.options import Options
 from ..results.attribution import Attribution

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from ..copies.run import Inputs
+from ..copies.module_io import Inputs
 from ..errors import HeadMismatchError, InputError, MethodError
+from ..inputs.batches import Batch
 from ..inputs.decoded_tokens import append_tokens, with_decoded_text
-from ..inputs.encoding import Batch
 from ..model.forward_pass import ForwardPass
 from ..model.generation import end_ids, until_end
 from ..model.task_model import TaskModel

@@ -8,9 +8,10 @@ import torch
 from torch import Tensor
 
 from ..copies.memory import enough_memory
-from ..copies.run import Inputs, embedded_of, states_of
+from ..copies.module_io import Inputs, embedded_of, states_of
 from ..errors import HeadMismatchError, InputError, UnsupportedModelError
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.batches import Batch
+from ..inputs.encoding import Encoding
 from ..model.forward_pass import ForwardPass
 from ..model.task_model import TaskModel
 from ..parts.headpiece import answer_of

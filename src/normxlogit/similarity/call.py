@@ -7,7 +7,7 @@ from typing_extensions import Unpack
 
 from ..explainer import Explainer
 from ..methods import Method
-from ..methods.registry import named_or_default
+from ..methods.defaults import named_or_default
 from ..pipeline.keywords import OfVerify
 from ..pipeline.options import checked_verify
 from ..results.collection import Attributions

@@ -8,13 +8,15 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from ..copies.run import Pool, TensorInputs
+from ..copies.module_io import TensorInputs
+from ..copies.pool import Pool
 from ..errors import InputError, UnsupportedModelError, listed
 from ..extending import ModelClasses
+from ..inputs.batches import Batch
 from ..inputs.chat import Content, ReadPrompt, read_chats, read_prompt
 from ..inputs.decoded_tokens import append_tokens
 from ..inputs.encoder import LongText
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.encoding import Encoding
 from ..inputs.label_names import label_names
 from ..parts.model_parts import Parts
 from ..results.units.media import Medium

@@ -10,9 +10,11 @@ from torch import Tensor
 
 from ..errors import InputError, TargetError, UnsupportedModelError
 from ..extending import ModelClasses
+from ..inputs.batches import Batch
 from ..inputs.chat import ReadPrompt
+from ..inputs.decoded_tokens import readable_tokens
 from ..inputs.encoder import LongText, private_tokenizer
-from ..inputs.encoding import Batch, Encoding, readable_tokens
+from ..inputs.encoding import Encoding
 from ..results.targets import Target
 from ..text.same import unicode_forms
 from .base import Generates, GenerateSettings, Task, of_prompt

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from ..errors import InputError
 from ..extending import ModelClasses
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.batches import Batch
+from ..inputs.encoding import Encoding
 from ..results.targets import Prediction
 from .base import Task
 from .task_outputs import AnswerPosition, Outputs

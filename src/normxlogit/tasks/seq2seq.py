@@ -11,12 +11,17 @@ from transformers.modeling_outputs import BaseModelOutput
 
 from ..compat import decoder_of, encoder_of
 from ..copies.clone import Forward, override_forward
-from ..copies.run import TensorInputs, private_clone, without_autocast
+from ..copies.module_io import TensorInputs
+from ..copies.pool import private_clone
+from ..copies.precision import without_autocast
 from ..errors import InputError, UnsupportedModelError
 from ..extending import ModelClasses
+from ..inputs.batches import Batch
 from ..inputs.chat import ReadPrompt
-from ..inputs.decoded_tokens import append_tokens
-from ..inputs.encoding import EMPTY, Batch, Encoding, check_fits, check_ids, readable_tokens
+from ..inputs.decoded_tokens import append_tokens, readable_tokens
+from ..inputs.encoding import EMPTY, Encoding
+from ..inputs.token_ids import check_ids
+from ..inputs.windows import check_fits
 from ..results.storage.schema import Indices
 from .base import Generates, GenerateSettings, PositionCount, TokenLimits, of_prompt
 from .language import AtLastToken, OverVocabulary

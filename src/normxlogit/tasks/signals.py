@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 from ..errors import UnsupportedModelError
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.batches import Batch
+from ..inputs.encoding import Encoding
 from ..results.units.media import Medium, medium_class
 from ..results.units.units import UnitKind, Units
 from .base import Needed, PositionCount, Task, TokenLimits

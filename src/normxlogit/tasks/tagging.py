@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ..extending import ModelClasses
-from ..inputs.encoding import Batch, Encoding, Spans
+from ..inputs.batches import Batch
+from ..inputs.encoding import Encoding, Spans
 from ..results.units.units import word_groups
 from ..text.same import same_text
 from .classification import Classification, Labels

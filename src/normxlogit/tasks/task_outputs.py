@@ -11,7 +11,8 @@ from torch import Tensor
 
 from ..copies.answer_form import AnswerForm
 from ..errors import InputError, TargetError, UnsupportedModelError, listed, nearest
-from ..inputs.encoding import Batch, Encoding
+from ..inputs.batches import Batch
+from ..inputs.encoding import Encoding
 from ..inputs.texts import whole_number
 from ..results.storage.schema import FloatArray, Strings
 from ..results.targets import Prediction, Target

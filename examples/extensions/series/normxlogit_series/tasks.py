@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from normxlogit.copies.clone import override_forward
-from normxlogit.inputs.encoding import EncodedSignal, Encoding
+from normxlogit.inputs.encoded_media import EncodedSignal
+from normxlogit.inputs.encoding import Encoding
 from normxlogit.tasks.classification import Classification
 from normxlogit.tasks.signals import ReadsSignals
 from normxlogit_series import SERIES

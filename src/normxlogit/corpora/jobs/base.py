@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...errors import DataError
 from ...methods import Method
-from ...methods.registry import completion_methods
+from ...methods.defaults import completion_methods
 from ...model.task_model import TaskModel
 from ...pipeline.options import Options
 from ...results.base import Record

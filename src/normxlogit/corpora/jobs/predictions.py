@@ -14,7 +14,7 @@ from ...inputs.encoding import Encoding
 from ...inputs.texts import WORDS, SplitText
 from ...long_runs.cells import text_of
 from ...methods import Method, method_named
-from ...methods.registry import ANSWER_METHODS
+from ...methods.defaults import ANSWER_METHODS
 from ...model.task_model import TaskModel
 from ...pipeline.arguments import checked_methods
 from ...pipeline.options import Options

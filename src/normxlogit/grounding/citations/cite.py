@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 
 from ...errors import InputError
-from ...inputs.encoding import check_fits
+from ...inputs.windows import check_fits
 from ...leave_out.picking import Together, Verify
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed

@@ -18,8 +18,8 @@ from ...evaluation.runs import OnProgress, ResultCache, with_progress
 from ...evaluation.statistics import rank_correlation
 from ...explainer import Explainer
 from ...methods import Method, Occlusion, list_methods, method_named
+from ...methods.defaults import default_methods
 from ...methods.perturbation import Booleans, Perturbation, random_subsets
-from ...methods.registry import default_methods
 from ...model.task_model import TaskModel
 from ...pipeline.completions.leave_out import Ablations
 from ...pipeline.completions.sources import explain_sources, part_weights, score_sources, sources_and_parts

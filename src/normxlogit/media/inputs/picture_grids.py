@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ...inputs.encoding import ScoreSpread
+from ...inputs.encoded_media import ScoreSpread
 from ...results.storage.schema import Float64Array, FloatArray
 
 Size = tuple[int, int]

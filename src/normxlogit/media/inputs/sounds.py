@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...errors import InputError, optional_module
-from ...inputs.encoding import ScoreSpread
+from ...inputs.encoded_media import ScoreSpread
 from ...inputs.texts import positive_integer
 from ...results.storage.schema import Fields, FloatArray, Strings
 from .items import RATE_KEYS, Part, detached, first_key, is_file, is_path_or_bytes, number_axes, rewound, source_of

@@ -12,7 +12,8 @@ from torch.nn import functional
 from ... import Attribution, Attributions, Scores
 from ...copies.memory import enough_memory
 from ...errors import InputError, MethodError, TargetError
-from ...inputs.encoding import EMPTY, Encoding, readable_tokens
+from ...inputs.decoded_tokens import readable_tokens
+from ...inputs.encoding import EMPTY, Encoding
 from ...methods import FrozenGradient, Request, check_finite, run_method
 from ...model.generation import generated_from
 from ...model.task_model import TaskModel

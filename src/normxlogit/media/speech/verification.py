@@ -9,7 +9,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from ... import Attribution
-from ...copies.run import as_batch, private_clone
+from ...copies.module_io import as_batch
+from ...copies.pool import private_clone
 from ...leave_out.outcomes import Answer, Outcomes
 from ...leave_out.picking import Verify, picked
 from ...leave_out.removable import Removable

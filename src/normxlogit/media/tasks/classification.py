@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...copies.run import TensorInputs
+from ...copies.module_io import TensorInputs
 from ...errors import InputError
 from ...model.task_model import TaskModel
 from ...results.storage.schema import Fields, Float64Array, FloatArray

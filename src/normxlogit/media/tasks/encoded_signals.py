@@ -7,7 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from ...inputs.encoding import EncodedMedium, EncodedSignal, Encoding
+from ...inputs.encoded_media import EncodedMedium, EncodedSignal
+from ...inputs.encoding import Encoding
 from ...results.units.media import Medium
 from ..inputs.picture_grids import equal_cells
 from ..inputs.pictures import filled_by_surroundings

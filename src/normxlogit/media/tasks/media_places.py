@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...copies.run import private_clone
+from ...copies.pool import private_clone
 from ...errors import UnsupportedModelError
-from ...inputs.encoding import EncodedMedium, Encoding, ScoreSpread, collate
+from ...inputs.batches import collate
+from ...inputs.encoded_media import EncodedMedium, ScoreSpread
+from ...inputs.encoding import Encoding
 from ...inputs.message_parts import ReadPart
 from ...inputs.texts import with_distinct_names
 from ...model.task_model import TaskModel

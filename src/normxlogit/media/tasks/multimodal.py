@@ -9,8 +9,10 @@ from typing import Any
 from torch import Tensor
 
 from ...errors import InputError, UnsupportedModelError
+from ...inputs.batches import Batch
 from ...inputs.chat import ReadPrompt
-from ...inputs.encoding import Batch, Encoding, Spans, readable_tokens
+from ...inputs.decoded_tokens import readable_tokens
+from ...inputs.encoding import Encoding, Spans
 from ...model.causality import reads_prompt_as_alone
 from ...model.generation import inputs_of_generated
 from ...model.task_model import TaskModel

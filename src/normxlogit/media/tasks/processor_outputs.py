@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ...copies.run import TensorInputs
+from ...copies.module_io import TensorInputs
 from ...errors import InputError, UnsupportedModelError
 from ...inputs.texts import named_columns
 from ...model.model_errors import named_errors

@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from ...copies.clone import Forward, override_forward
-from ...copies.run import Inputs, Pool, Site, TensorInputs, as_batch, private_clone, run, tensor_of
+from ...copies.module_io import Inputs, TensorInputs, as_batch, tensor_of
+from ...copies.pool import Pool, private_clone
+from ...copies.run import Site, run
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError
 from ...inputs.encoding import Encoding
 from ...inputs.texts import collected

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from torch import Tensor
 
-from ...copies.run import Inputs
+from ...copies.module_io import Inputs
 from ...errors import UnsupportedModelError
-from ...inputs.encoding import ScoreSpread
+from ...inputs.encoded_media import ScoreSpread
 from ...parts.signal_entry import SignalEntry
 from ...results.storage.schema import Strings
 from ..inputs.sounds import Sound, moments

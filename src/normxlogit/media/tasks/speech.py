@@ -8,9 +8,11 @@ import torch
 from torch import Tensor
 
 from ...copies.arithmetic import mean_logit
-from ...copies.run import TensorInputs, as_batch
+from ...copies.module_io import TensorInputs, as_batch
 from ...errors import InputError, UnsupportedModelError
-from ...inputs.encoding import Batch, Encoding, readable_tokens
+from ...inputs.batches import Batch
+from ...inputs.decoded_tokens import readable_tokens
+from ...inputs.encoding import Encoding
 from ...model.task_model import TaskModel
 from ...results import Prediction
 from ...tasks.base import Generates, GenerateSettings, Task, loaded

@@ -10,7 +10,9 @@ from ...copies.memory import enough_memory
 from ...errors import InputError
 from ...inputs.chat import Prompt, ReadPrompt, read_prompt
 from ...inputs.encoder import private_tokenizer
-from ...inputs.encoding import Encoding, check_fits, check_ids
+from ...inputs.encoding import Encoding
+from ...inputs.token_ids import check_ids
+from ...inputs.windows import check_fits
 from ...model.generation import generated_ids
 from ...model.task_model import TaskModel
 from ...results.storage.schema import Strings

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...copies.memory import enough_memory
-from ...copies.run import autocast_note
+from ...copies.precision import autocast_note
 from ...errors import MethodError, TargetError
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked

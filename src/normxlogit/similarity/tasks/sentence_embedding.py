@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from ...copies.arithmetic import full_float32
 from ...copies.clone import clone, unwrapped
+from ...copies.precision import full_float32
 from ...errors import HeadMismatchError, InputError, UnsupportedModelError, check_choice
 from ...parts.proofs import beyond_rounding, proof
 from ...tasks.base import Pooling
