@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from normxlogit import InputError
+from normxlogit import InputError, UnsupportedModelError
 from normxlogit.grounding import Citations
 from tests import tiny
 from tests.contract.compare import refused
@@ -117,3 +117,9 @@ def test_special_tokens_in_an_answer_are_read_as_their_text(template):
         expected = explainer.explain_completion(prompt, ids, sources=spans, parts="sentence")
         np.testing.assert_allclose(held.attribution.scores, expected.scores, rtol=1e-4, atol=1e-5)
     assert held.text[: len(prompt)] == prompt
+
+
+def test_an_answer_that_a_pass_over_the_whole_text_would_not_write_is_refused():
+    reads_both_ways = tiny.explainer("bert", "CausalLM")  # its cache keeps what it read before the answer was there
+    with pytest.raises(UnsupportedModelError, match="generate"):
+        reads_both_ways.cite("the cat", ["a cat .", "a film ."], verify=0, max_new_tokens=4)

@@ -31,7 +31,7 @@ TRUE = [
 @pytest.fixture(scope="module")
 def explainer() -> Explainer:
     """A reader of any script, with random weights: facts do not depend on it."""
-    vocabulary = {character: i for i, character in enumerate(["[UNK]", *pre_tokenizers.ByteLevel.alphabet()])}
+    vocabulary = {character: i for i, character in enumerate(["[UNK]", *sorted(pre_tokenizers.ByteLevel.alphabet())])}
     backend = Tokenizer(models.BPE(vocabulary, [], unk_token="[UNK]"))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()

@@ -66,7 +66,7 @@ def generate_each(
     for index, (prompt, limit) in enumerate(zip(prompted, limits, strict=True)):
         for ids in ids_of_prompts[index]:
             completed = _with_completion(model, prompt, ids, (*sampling_notes, *limit.notes), given_decoder_ids)
-            completions.append(completed.with_reasoning(model, reasoning))
+            completions.append(replace(completed.with_reasoning(model, reasoning), by_model=True))
     return completions
 
 

@@ -40,9 +40,7 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
     if task_results is not None:
         return task_results
     prompt_list, single = _prompt_list(model, prompts)
-    completed = [
-        replace(prompt, by_model=True) for prompt in generate_each(model, prompt_list, settings, options.reasoning)
-    ]
+    completed = generate_each(model, prompt_list, settings, options.reasoning)
     if options.other_answer is not None:
         other_answers = [read_completion(model, prompt, options.other_answer) for prompt in prompt_list]
         sequences_of_prompt = len(completed) // len(other_answers)  # several with num_return_sequences=
