@@ -60,9 +60,7 @@ def frozen_backward(
     walk = _GraphWalk(entries)
     handles = list[Any]()
     walk.visit_all(output)
-    # Of these operations torch saves the output alone.
-    of_unknown_input = (node for node in walk.rules if operation_name(node) in INVERSES and INPUT not in node.metadata)
-    if not is_recorded and any(of_unknown_input):
+    if not is_recorded and walk.reads_unknown_inputs():
         raise NotRecordedError
     try:
         for node, rule in walk.rules.items():
@@ -157,6 +155,10 @@ class _GraphWalk:
                 passing = self._before_its_inputs(node)
                 to_visit.append((node, passing))
                 to_visit += [(parent, None) for parent, _ in passing]
+
+    def reads_unknown_inputs(self) -> bool:
+        """Return whether a rule reads an input that torch does not save and no `Recording` noted."""
+        return any(operation_name(node) in INVERSES and INPUT not in node.metadata for node in self.rules)
 
     def _before_its_inputs(self, node: Any) -> Sequence[Edge]:
         """Add the rule of a node; return the edges over which it passes gradients."""

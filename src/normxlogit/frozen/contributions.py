@@ -123,7 +123,8 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     places_read = sorted({*places, *places_with_sinks, *last_place}, reverse=True)
     sums = answer.sum(0)  # (K,): what one text contributes depends on no other text
     values, gradients = _contributions_at(sums, run, places_read, retain=retain)
-    result = _without_sinks(answer, run, values, places)
+    only_tokens = only_token(values[max(values)]) if places_with_sinks else None
+    result = _without_sinks(answer, run, values, places, only_tokens)
     if run.proof is not None:
         entries = lowest_of_sides(run.readouts)
         inputs = [vector for place in entries for vector in run.readouts[place].vectors]
@@ -166,7 +167,9 @@ def _contributions_at(
     return {place: torch.cat(values) for place, values in zip(places, values_of_places, strict=True)}, gradients
 
 
-def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace, places: Sequence[Place]) -> Contributions:
+def _without_sinks(
+    answer: Tensor, run: FrozenPass, values: ByPlace, places: Sequence[Place], exempt: Tensor | None
+) -> Contributions:
     """Take what attention sinks contribute out of the contributions of tokens.
 
     Args:
@@ -174,9 +177,9 @@ def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace, places: Seq
         run: The pass, whose proof counts what its sinks contribute as held.
         values: The contributions by place, the last place first, (K, B, T) each.
         places: The places whose contributions are returned.
+        exempt: Tokens that are the only ones from which the answer is read, whose sinks are not held, (K, B, T); None
+            for a pass without sinks.
     """
-    has_sinks = any(run.readouts[place].is_sink is not None for place in values)
-    exempt = only_token(values[max(values)]) if has_sinks else None
     entries = lowest_of_sides(run.readouts)
     of_tokens = dict(values)
     sink = ByPlace()
@@ -198,7 +201,7 @@ def _without_sinks(answer: Tensor, run: FrozenPass, values: ByPlace, places: Seq
         answer=answer.detach(),
         values={place: of_tokens[place].transpose(0, 1) for place in places},
         sink={place: sink[place] for place in places},
-        is_sink=is_sink if has_sinks and is_sink.any() else None,
+        is_sink=is_sink if exempt is not None and is_sink.any() else None,
     )
 
 

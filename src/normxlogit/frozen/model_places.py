@@ -213,8 +213,8 @@ class ModelPlaces:
             return (0,)
         if isinstance(read_at, int):
             return layers_read(read_at, output_count or self.model.layer_count())
-        # At layers, a picture is read through its placeholder tokens: which patches each stands for must be known.
-        if output_count == 0 or any(medium.by_token is None for medium in batch.media):
+        # At layers, a picture is read through its placeholder tokens.
+        if output_count == 0 or not _has_patches_of_tokens(batch):
             return (0,)
         # Pictures are inserted after the embeddings, and further tables may be looked up by later layers.
         is_bypassed = parts.embedding_output is None or bool(self._further_tables(batch) or batch.media)
@@ -263,3 +263,8 @@ class ModelPlaces:
             return []
         adapter_path = words.path.rpartition(".")[0]  # if an adapter wraps the table, it is found as a table itself
         return [path for path in self.model.parts.tables if path not in (words.path, adapter_path)]
+
+
+def _has_patches_of_tokens(batch: Batch) -> bool:
+    """Return whether the patches that each placeholder token of a batch's pictures stands for are known."""
+    return all(medium.by_token is not None for medium in batch.media)

@@ -44,9 +44,12 @@ def batches_of_ids(inputs: Any) -> list[Encoded] | None:
     if isinstance(inputs, str) or not isinstance(inputs, Sequence | DataLoader):
         return None
     items = list(inputs)
-    if not items:
-        return None
-    if all(isinstance(item, Mapping) and "input_ids" in item for item in items):  # each is what a tokenizer returned
+    return _batches_of_items(items) if items else None
+
+
+def _batches_of_items(items: list[Any]) -> list[Encoded] | None:
+    """Return several of what tokenizers return, or rows of token ids as one batch; None for anything else."""
+    if all(isinstance(item, Mapping) and "input_ids" in item for item in items):
         return items
     return [{"input_ids": items}] if all(map(_is_row_of_ids, items)) else None
 
