@@ -82,9 +82,11 @@ class DecompX(Method):
             for index, number in enumerate(layers):
                 if number == at_positions.layer.number:
                     scores[at_positions.texts, :, index, :width] = contributions.to(scores.device)
+        # The model's own head has read the last layer's states: their contributions sum to its logits.
         if not takes_norm and model.layer_count() in layers:
             of_last_layer = scores[:, :, layers.index(model.layer_count())]
             contributions_sum_to_the_logits(of_last_layer, target.quantity(run.logits), reader.exact)
+        # Biases are shared out among the tokens, so nothing is left for one; norms have no sum.
         return Scores(scores, bias=torch.zeros_like(scores[..., 0]) if reader.exact else None)
 
 

@@ -115,7 +115,7 @@ class _Gradient(Method):
 
     def score(self, request: Request) -> Scores:
         """Score by gradients."""
-        errors = torch.zeros(request.target.ids.shape, dtype=torch.float32)  # (B, K)
+        errors = torch.zeros(request.target.ids.shape, dtype=torch.float32)  # (B, K), which integrals fill
         with _explaining_missing_gradients(request.model):
             answer = _AnswerToEmbeddings(request, self.protocol)
             all_texts = torch.arange(len(answer.ids), device=answer.ids.device)  # (B,)

@@ -28,9 +28,15 @@ VALUES = {"v_proj", "v_lin", "v"}
 
 
 def _value_projections(copy: nn.Module) -> dict[str, list[str]]:
-    """Return the value projections of each layer, as paths inside the layer, by the layer's path.
+    """Return the value projections of each layer, such as {"encoder.layer.0": ["attention.self.value"], ...}.
 
     Layers are the items of module lists that are in no other list.
+
+    Args:
+        copy: A copy of the model.
+
+    Returns:
+        The paths of the linear maps inside the layer, by the layer's path in the model.
     """
     projections: dict[str, list[str]] = {}
     list_paths = [f"{path}." for path, module in copy.named_modules() if isinstance(module, nn.ModuleList)]

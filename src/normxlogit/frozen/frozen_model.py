@@ -43,7 +43,7 @@ class _PassKind(NamedTuple):
     has_media: bool  # whether pictures or sounds are beside the text
     has_source: bool  # whether an encoder reads a source for a decoder
     has_arguments: bool  # whether the model is given more than its inputs, such as a cache to fill
-    lowest: Place  # the lowest place of the pass
+    lowest: Place  # the lowest place of the pass in a source or the text; that of media is always the same
 
 
 class FrozenModel:

@@ -150,13 +150,15 @@ class Checker:
         answer = " ".join(sentences)
         prompt = source if self.template is None else _filled(self.template, Pair(question, source, ""))
         marked = self.explainer((prompt, answer), position=ALL, method=NOT_EXPLAINED)
-        word_of_token = {token: word for word in marked.words(sequence=1) for token in word.tokens}
-        last_characters = np.cumsum([len(sentence) + 1 for sentence in sentences])
+        predictions = zip(marked.targets, marked.predictions, strict=True)
+        prediction_at = {target.position: prediction for target, prediction in predictions}
+        sentence_ends = np.cumsum([len(sentence) + 1 for sentence in sentences])  # in the answer, exclusive
         checks: list[list[Check]] = [[] for _ in sentences]
-        for target, prediction in zip(marked.targets, marked.predictions, strict=True):
-            if (word := word_of_token.get(target.position or 0)) is not None:
-                sentence = np.searchsorted(last_characters, word.start, side="right")
-                checks[sentence].append(self._check(prediction)._replace(words=(word.text,)))
+        for word in marked.words(sequence=1):
+            sentence = np.searchsorted(sentence_ends, word.start, side="right")
+            for token in word.tokens:
+                if token in prediction_at:  # the first token of a word, which has the word's label
+                    checks[sentence].append(self._check(prediction_at[token])._replace(words=(word.text,)))
         return list(map(_check_of_words, checks))
 
     def _predictions(self, pairs: Sequence[Pair], method: str | None) -> list["Checked"]:

@@ -42,7 +42,7 @@ def citation_row(result: "Citations") -> Fields:
     """
     support = result.support
     row: Fields = {
-        "shares": result.evidence.whole().shares,
+        "shares": result.evidence.whole().shares,  # (U,), of what ranks the sources: replaces the attribution's column
         "question": result.question,
         "summary": result.summary,
         "sentence_shares": [sentence.share for sentence in support],

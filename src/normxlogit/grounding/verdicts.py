@@ -112,7 +112,7 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
     """Return whether the sources make a sentence much likelier, and one of them has what it states.
 
     That one has all its numbers and names, most of its words and all that another source has, all that surprise the
-    model, and something that the rest of the prompt does not have.
+    model, and something that the rest of the prompt does not have. Only one of the two saying "not" speaks against it.
 
     Args:
         facts: The facts of the sentence.

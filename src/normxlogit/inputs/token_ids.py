@@ -126,7 +126,7 @@ class _RowReader(NamedTuple):
             raise InputError(f"row {self.number} of the encoded input has no real token")
         check_ids(ids, self.vocabulary, f"row {self.number} of the encoded input")
         located = None if backend is None else _located(backend, is_real, ids)
-        if located is None:
+        if backend is None or located is None:
             located = _Located(offsets=None, sequences=self._sequences(inputs))
         else:
             self._check_tokenizer(ids, compress(backend.tokens, is_real))

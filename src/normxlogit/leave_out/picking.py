@@ -181,10 +181,13 @@ def _places_named(items: Items) -> Items:
 
 
 def _groups_at_places(a: Attribution, places: Items) -> dict[str, NamedSpan]:
-    """Return the units at spans, boxes or seconds, by the names of these."""
+    """Return the units at spans, boxes or seconds, by the names of these; beside them others of pictures and sounds.
+
+    The others are the pictures and sounds of which nothing is named, and what named regions leave of one.
+    """
     try:
-        groups = {group.name: group for group in groups_of(a, places)} if places else {}
-        check_coarser(a, [groups[name] for name in places])
+        groups = {group.name: group for group in groups_of(a, places)} if places else {}  # an empty mapping is refused
+        check_coarser(a, [groups[name] for name in places])  # not the others, which nobody named
     except InputError as error:
         raise InputError(f"verify takes a count, words, spans and regions to leave out: {error}") from None
     return groups

@@ -130,8 +130,8 @@ class SetSearch:
         beginning is found again.
 
         Args:
-            ranked: Indices of parts, none of which changes the prediction alone.
-            tested: How many of the first ones were removed together.
+            ranked: Indices of parts. None of the first ones changes the prediction alone; the others were not removed.
+            tested: How many first ones there are, which were removed together.
             together: The answer without these.
         """
         beginning = yield from self._changing_beginning(ranked, tested, together)

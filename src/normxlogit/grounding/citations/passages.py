@@ -58,13 +58,13 @@ def passages_of(model: TaskModel, sources: Sequence[str]) -> list[str]:
 class Piece(NamedTuple):
     """A sentence of a source, or a part of a very long one."""
 
-    start: int
-    end: int
-    tokens: int
+    start: int  # its first character in the source
+    end: int  # one past its last character
+    tokens: int  # how many it has, about
 
 
 def _pieces(model: TaskModel, text: str) -> Iterator[Piece]:
-    """Yield the sentences of a text; one that is longer than a passage in parts of as many words."""
+    """Yield the sentences of a text; one that is longer than a passage in parts of equally many words."""
     tokenizer = private_tokenizer(model.tokenizer)
     for start, end in sentence_spans(text):
         count = len(tokenizer(text[start:end], add_special_tokens=False, verbose=False)["input_ids"])

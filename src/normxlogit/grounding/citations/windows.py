@@ -48,7 +48,15 @@ def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed
 
 
 def _only(names: Collection[str], tokens: Mapping[str, Indices], completed: Completed) -> Completed:
-    """Return a prompt and its answer with some of the named sources, without the tokens of the others."""
+    """Return a prompt and its answer with some of the named sources, without the tokens of the others.
+
+    The text stays whole, so the spans of the sources and the offsets of the tokens, in its characters, still hold.
+
+    Args:
+        names: The sources that stay.
+        tokens: The indices of each source's tokens, all of them in the prompt.
+        completed: The prompt with its answer.
+    """
     removed = {token for name, places in tokens.items() if name not in names for token in places}
     return replace(
         completed,
