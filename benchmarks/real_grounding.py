@@ -419,7 +419,7 @@ def _accused_line(judged: Sequence[JudgedCase]) -> str:
     return f"Of {count} supported sentences {accused} are accused: at most {limit:.1%} with 95% confidence.\n"
 
 
-ACCUSING: tuple[Judgement, ...] = ("partly", "not in the sources", "contradicts")
+ACCUSING: tuple[Judgement, ...] = ("missing", "not in the sources", "contradicts")
 """The verdicts against a sentence."""
 
 

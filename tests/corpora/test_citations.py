@@ -146,9 +146,9 @@ def test_rows_are_cited_as_one_by_one_and_summed_up(tmp_path, case, verify, temp
     assert (summary.verify, summary.sentences) == (verify, len(support))
     assert summary.unsupported == sum(answer.unsupported for answer in summary.worst)
     assert summary.unsupported == verdicts["not in the sources"]
-    assert summary.partial == verdicts["partly"]
+    assert summary.with_missing == verdicts["missing"]
     assert (summary.quoted, summary.supported) == (verdicts["quoted"], verdicts["quoted"] + verdicts["supported"])
-    assert summary.undecided == verdicts["cannot tell"] + verdicts["not tested"]
+    assert (summary.undecided, summary.untested) == (verdicts["cannot tell"], verdicts["not tested"])
     assert 0 <= summary.interval[0] <= summary.supported / summary.sentences <= summary.interval[1] <= 1
     assert summary.supported or case == "conversations"
     assert summary.of_conversations == (case == "conversations")

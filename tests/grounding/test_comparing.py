@@ -10,6 +10,14 @@ RETURNS = ("Refunds are possible within 30 days.", "Shipping is possible within 
 POOLS = ("Anna Berg built the pool.", "Jonas Holm built the library.", "No pool was built by Jonas Holm.")
 BOOKING = ("The booking 4431 is for two persons at the hotel.", '"status": "confirmed"')
 ORDER = ("Memory: order 538 ships on 2 May.", '"ships": "9 May"', '"order": 538')
+UNITS = (
+    "Each sachet contains 500 mg of salt.",
+    "The whole cable costs €40.",
+    "The results are sent within 3 days.",
+    "Hold the START button for 5 s.",
+    "Some versions of 3.11.2 are needed.",
+    "The child has one brother.",
+)
 LIKELIER = Reading((WordReading(0, 1, "", -1.0, -10.0),))
 
 
@@ -31,6 +39,20 @@ LIKELIER = Reading((WordReading(0, 1, "", -1.0, -10.0),))
         (BOOKING, "The booking 4431 for two persons at the hotel is confirmed.", 0, False),  # by another source
         (BOOKING[:1], "The booking 4431 for two persons at the hotel is noted.", 0, True),
         (BOOKING[:1], "The booking 4431 for three persons at the hotel is noted.", 0, False),
+        (UNITS, "So each sachet contains 500 mg of salt.", 0, True),
+        (UNITS, "So each sachet contains 500 g of salt.", 0, False),
+        (UNITS, "So the whole cable costs €40.", 1, True),
+        (UNITS, "So the whole cable costs 40 euros.", 1, True),
+        (UNITS, "So the whole cable costs $40.", 1, False),
+        (UNITS, "So the results are sent within 3 days.", 2, True),
+        (UNITS, "So the results are sent within 3 weeks.", 2, False),
+        (UNITS, "The START button is held for five seconds.", 3, False),  # "s" may be many things
+        (UNITS, "So some versions of 3.11.2 are needed.", 4, True),
+        (UNITS, "So some versions of 3.11.3 are needed.", 4, False),
+        (UNITS, "So some versions, 11 of them, are needed.", 4, False),
+        (UNITS, "So the child has one brother.", 5, True),
+        (UNITS, "So the child has two brothers.", 5, False),
+        (UNITS, "So the results are sent within three weeks.", 2, False),
     ],
 )
 def test_the_nearest_source_has_what_a_sentence_states(sources, sentence, nearest, is_supported):

@@ -55,18 +55,16 @@ class Action(NamedTuple):
 
     def _of_call(self, first: "FirstSource") -> str:
         """Return what the call rests on."""
-        tool, source = one_line(self.tool), first.described
+        call, source = f"the call of {one_line(self.tool)}", first.described
         if first.nats is None:
-            return f"{tool} rests most on {source}"
-        without = f"the call is {likelihood_text(-first.nats)}"
+            return f"{call} rests most on {source}"
+        without = likelihood_text(-first.nats)
         if first.nats <= LEAST_LOSS:
-            nothing = f"no source that was left out makes {tool} much less likely"
-            return f"{nothing}: without {source} {without}"
-        line = f"{tool} is called because of {source}: without it {without}"
+            return f"{call} loses little without any source that was left out: without {source} it is {without}"
+        line = f"{call} loses most without {source}: then {without}"
         if not self._has_request_beside(first):
             return line
-        of_user = "not because of the user: " * (self.request_loss <= LEAST_LOSS)
-        return f"{line}; {of_user}without the user's request it is {likelihood_text(-self.request_loss)}"
+        return f"{line}; without the user's request {likelihood_text(-self.request_loss)}"
 
     def _of_difference(self, first: "FirstSource") -> str:
         """Return what the call rests on rather than the other answer."""

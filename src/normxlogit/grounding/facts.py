@@ -9,7 +9,8 @@ import json
 import math
 from collections import defaultdict
 from collections.abc import Sequence
-from itertools import groupby
+from functools import cached_property
+from itertools import groupby, pairwise
 from typing import Literal, NamedTuple
 
 import regex
@@ -20,14 +21,32 @@ from ..text.boundaries import word_spans
 from ..text.characters import UNSPACED, Span, moved
 from ..text.same import comparable
 from .negation import are_opposed, negations_in
-from .written_forms import LEAST, folded, forms_in, has_number, numbers_in, with_same
+from .written_forms import (
+    LEAST,
+    folded,
+    forms_in,
+    has_number,
+    is_unit,
+    may_have_number,
+    numbers_in,
+    with_same,
+)
 
-WordKind = Literal["number", "numeral", "name", "word"]
-"""A number has digits; a numeral is a number in words; a name begins with a capital inside a sentence; other words are
-plain."""
+WordKind = Literal["number", "numeral", "unit", "name", "word"]
+"""A number has digits; a numeral is a number in words; a unit is a sign such as "%", or stands right behind a number; a
+name begins with a capital inside a sentence; other words are plain."""
 
 LEAST_QUOTED = 3
 """Words of the shortest quotation."""
+
+NEAR = 1
+"""Words by which a word may stand before the one that it follows: those of a name and of a date change places."""
+
+QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
+"""Characters at the end of a question."""
+
+CLOSING = "\"'”’»)] \n"
+"""Characters that may follow the punctuation at the end of a sentence."""
 
 LONG = 5
 """Letters of a plain word that is worth naming: shorter ones say little by themselves."""
@@ -50,7 +69,9 @@ _ESCAPED_WORD = regex.compile(rf'[^\s"]*(?:{_ESCAPE_PATTERN})[^\s"]*')
 # Letters with the marks and signs that belong to them; and words, in which a hyphen or an apostrophe may stand.
 _LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
 _LETTERS = regex.compile(_LETTERS_PATTERN)
-_STATED = regex.compile(rf"{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*")
+_STATED = regex.compile(rf"{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*|[%\p{{Sc}}]")
+_SPACES = " \u00a0\u202f°-"
+_CAPITALS = regex.compile(r"\b\p{Lu}\p{L}{2,}")
 
 _ENDING = ".!?…。！？:;,"
 _UNSPACED = regex.compile(f"[{UNSPACED}]")
@@ -74,6 +95,7 @@ class StatedWord(NamedTuple):
     kind: WordKind
     sources: Indices  # the places of the sources in which it stands
     elsewhere: bool  # whether it stands in another part of the prompt, such as the question
+    missing: bool  # whether no part of the prompt may have it, in whatever form
 
 
 class Facts(NamedTuple):
@@ -83,6 +105,7 @@ class Facts(NamedTuple):
     words: tuple[StatedWord, ...]  # its numbers, its names, and its words of three letters and more
     nearest: Index | None  # the place of the source that has most of its words; None if none has any
     opposed: Indices = ()  # the sources that say "not" where it does not, or the other way round
+    doubtful: Indices = ()  # that ask, have its numbers and names in another order, or another number for one of them
 
     @property
     def stated(self) -> tuple[StatedWord, ...]:
@@ -91,9 +114,14 @@ class Facts(NamedTuple):
 
     @property
     def missing(self) -> tuple[StatedWord, ...]:
-        """Those of them that stand nowhere in the prompt; numbers in words, which may be written in others, are not."""
-        stated = (word for word in self.stated if word.kind != "numeral")
-        return tuple(word for word in stated if not word.sources and not word.elsewhere)
+        """Those of them that stand nowhere in the prompt."""
+        return tuple(word for word in self.stated if word.missing)
+
+    @property
+    def is_of_another_language(self) -> bool:
+        """Whether it has short words, and none stands in a source: every text of a language has such words."""
+        short = [bool(word.sources) for word in self.words if len(word.text) < LONG and word.text.islower()]
+        return bool(short) and not any(short)
 
 
 class ComparedText:
@@ -134,7 +162,28 @@ class ComparedText:
         if (is_unspaced or (kind == "word" and len(word) >= LONG)) and word in self.form.text:
             return True
         begins_alike = len(word) >= STEM and word[:STEM] in self.stems
-        return begins_alike and (kind == "word" or self._has_longer(word))
+        return begins_alike and (kind != "name" or self._has_longer(word))
+
+    def may_have(self, word: str, kind: WordKind) -> bool:
+        """Return whether a word may stand in the text in another form: no such word is called missing.
+
+        A numeral or a unit may be written in many ways. A number may be in another unit, see `may_have_number`, and an
+        abbreviation with a capital may be of any word that begins with it ("Sat" of "Saturdays").
+        """
+        if kind == "number":
+            return may_have_number(self.form.original, self.forms, word)
+        is_abbreviation = any(folded(word).startswith(folded(short)) for short in _CAPITALS.findall(self.form.original))
+        return kind in ("numeral", "unit") or is_abbreviation or self.has(word, kind)
+
+    @cached_property
+    def _parts(self) -> "list[ComparedText]":
+        """Its words and numbers, in their order."""
+        return [ComparedText(word.text) for word in all_words(self.form.original)]
+
+    def place_of(self, word: StatedWord) -> int:
+        """Return at which of its words another text's word stands first; its end if it stands at none of them alone."""
+        places = (place for place, part in enumerate(self._parts) if part.has(word.text, word.kind))
+        return next(places, len(self._parts))
 
     def _has_longer(self, word: str) -> bool:
         """Return whether a word of the text begins with another word, or is its beginning."""
@@ -188,12 +237,35 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
             span_in_text = moved((start, end), first)
             standing = tuple(place for place, source in enumerate(sources) if source.has(written, kind))
             is_elsewhere = elsewhere.has(written, kind)
-            words.append(StatedWord(*span_in_text, written, kind, sources=standing, elsewhere=is_elsewhere))
+            is_missing = not any(other.may_have(written, kind) for other in (*sources, elsewhere))
+            words.append(StatedWord(*span_in_text, written, kind, standing, is_elsewhere, is_missing))
     quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
     negations = negations_in(comparable(sentence).text)
     opposed = tuple(place for place, source in enumerate(sources) if are_opposed(negations, source.negations))
+    doubtful = tuple(place for place, source in enumerate(sources) if _is_doubtful(sentence, words, place, source))
     nearest = nearest_source(list(filter(is_stated, words)), len(sources))
-    return Facts(quoted, tuple(words), nearest, opposed)
+    return Facts(quoted, tuple(words), nearest, opposed, doubtful)
+
+
+def _is_doubtful(sentence: str, words: Sequence[StatedWord], place: int, source: ComparedText) -> bool:
+    """Return whether a source with the words of a sentence may say something else.
+
+    It asks what the sentence states, has its numbers and names in another order, or another number where it lacks one.
+    """
+    numbers = [word for word in words if word.kind in ("number", "numeral")]
+    if any(place not in word.sources for word in numbers):
+        own, original = ComparedText(sentence), source.form.original
+        return any(not own.has(original[start:end], kind) for start, end, _, kind in numbers_in(original, LEAST))
+    stated = [word for word in words if is_stated(word) and place in word.sources]
+    places = [source.place_of(word) for word in stated if word in numbers or word.text[0].isupper()]
+    is_in_order = all(second >= first - NEAR for first, second in pairwise(places))
+    return asks(source.form.original, sentence) or not is_in_order
+
+
+def asks(text: str, sentence: str = "") -> bool:
+    """Return whether a text ends with a question mark, and a sentence does not."""
+    ends = [part.rstrip(CLOSING).endswith(tuple(QUESTION_MARKS)) for part in (text, sentence)]
+    return ends == [True, False]
 
 
 def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
@@ -215,16 +287,18 @@ def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
 
 
 def is_quotation(sentence: str, source: ComparedText) -> bool:
-    """Return whether a source has a sentence word for word, as a whole or as one of its clauses.
+    """Return whether a source has a sentence word for word, as a whole or between signs that are stronger than commas.
+
+    What stands beside a comma may be said on a condition. A question states nothing, only another question quotes it.
 
     Args:
         sentence: The sentence; the punctuation at its end does not count.
         source: The source.
     """
     body = sentence.strip().rstrip(_ENDING)
-    if len(word_spans(body)) < LEAST_QUOTED:
-        return False
     original = source.form.original
+    if len(word_spans(body)) < LEAST_QUOTED or asks(original, sentence):
+        return False
     return any(
         _is_edge(original[:start].rstrip()[-1:]) and _is_edge(original[end:].lstrip()[:1])
         for start, end in source.form.find(body)
@@ -237,7 +311,7 @@ def is_stated(word: SentenceWord | StatedWord) -> bool:
     Args:
         word: The word.
     """
-    return word.kind != "word" or len(word.text) >= LONG
+    return word.kind in ("number", "numeral", "name") or len(word.text) >= LONG
 
 
 def all_words(sentence: str) -> list[SentenceWord]:
@@ -246,8 +320,9 @@ def all_words(sentence: str) -> list[SentenceWord]:
     A number in several words is one of them, without a word that a hyphen joins to it ("twelve-year").
     """
     numbers = numbers_in(sentence, LEAST)
+    number_ends = [number.end for number in numbers]
     words = [
-        SentenceWord(match.start(), match.end(), match.group(), _kind(sentence, match))
+        SentenceWord(match.start(), match.end(), match.group(), _kind(sentence, match, number_ends))
         for match in _STATED.finditer(sentence)
         if not any(overlap(match.span(), (number.start, number.end)) for number in numbers)
     ]
@@ -255,9 +330,11 @@ def all_words(sentence: str) -> list[SentenceWord]:
     return sorted(words)
 
 
-def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
-    """Return the kind of a word of a sentence that is not a number."""
+def _kind(sentence: str, match: "regex.Match[str]", number_ends: Sequence[int]) -> WordKind:
+    """Return the kind of a word of a sentence that is not a number, behind numbers that end at some places."""
     word = match.group()
+    if not word[0].isalpha() or (is_unit(word) and len(sentence[: match.start()].rstrip(_SPACES)) in number_ends):
+        return "unit"
     before = sentence[: match.start()].rstrip()[-1:]
     is_inside = before.isalnum() or before in _INSIDE
     return "name" if word[0].isupper() and len(word) > 1 and is_inside and before else "word"
@@ -265,4 +342,4 @@ def _kind(sentence: str, match: "regex.Match[str]") -> WordKind:
 
 def _is_edge(character: str) -> bool:
     """Return whether a clause begins or ends beside a character; there is none at the ends of a source."""
-    return not character or not (character.isalnum() or character in "'’-")
+    return not character or not (character.isalnum() or character in "'’-,，、،")

@@ -1,4 +1,7 @@
-"""Whether one of two texts says "not" and the other does not: then neither supports the other."""
+"""Whether one of two texts says "not" and the other does not: then neither supports the other.
+
+A word that takes something out, such as "except", counts as "not".
+"""
 
 import regex
 
@@ -6,24 +9,25 @@ from ..text.characters import UNSPACED
 from ..text.same import comparable
 
 LANGUAGES = """
-no not never none nobody nothing nowhere neither nor without cannot n't
-nicht kein keine keinen keinem keiner keines nie niemals ohne weder
-pas jamais aucun aucune sans rien
-no nunca jamás sin ningún ninguno ninguna nada nadie
-no non senza nessun nessuno nessuna
-não nunca sem nem nenhum nenhuma
-niet geen nooit zonder
-inte ingen inget inga aldrig utan
-ikke ingen intet aldri aldrig uten uden
-nie bez nigdy żaden żadna
-не нет ни без никогда ні
-değil yok
-لا ليس لم لن غير بدون
-לא אין בלי
-नहीं बिना
-不 没 沒 無 无 未
+no not never none nobody nothing nowhere neither nor without cannot n't except unless excluding
+nicht kein keine keinen keinem keiner keines nie niemals ohne weder außer ausgenommen
+pas jamais aucun aucune sans rien sauf excepté hormis
+no nunca jamás sin ningún ninguno ninguna nada nadie salvo excepto
+no non senza nessun nessuno nessuna tranne eccetto salvo
+não nunca sem nem nenhum nenhuma salvo exceto
+niet geen nooit zonder behalve tenzij
+inte ingen inget inga aldrig utan utom förutom
+ikke ingen intet aldri aldrig uten uden unntatt undtagen
+nie bez nigdy żaden żadna oprócz
+не нет ни без никогда ні кроме
+δεν δε μην μη χωρίς κανείς καμία κανένας ποτέ τίποτα ούτε εκτός
+değil yok hariç
+لا ليس لم لن غير بدون إلا عدا
+לא אין בלי מלבד
+नहीं मत बिना सिवाय
+不 没 沒 無 无 未 除
 ない ません
-않 없 아니
+않 없 아니 제외
 """
 """Words by which sentences are negated, a language on each line.
 
@@ -32,6 +36,12 @@ Left out are words that are ordinary in another of these languages, where their 
 """
 
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
+_FOREIGN = regex.compile(
+    r"[\p{L}--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}\p{Han}\p{Hiragana}\p{Katakana}"
+    r"\p{Hangul}\p{Common}]]",
+    regex.V1,
+)
+"""A letter of a script of which no negation is listed: a text with another such letter may say "not"."""
 _PART = regex.compile(rf"[{UNSPACED}\p{{Hangul}}']")
 """What tells a part of a word, or of a text without spaces, from a whole word."""
 
@@ -47,7 +57,7 @@ def negations_in(form: str) -> frozenset[str]:
         form: A text in the form in which texts are compared.
     """
     parts = {part for part in _PARTS if part in form}
-    return _NEGATIONS.intersection(_WORD.findall(form)) | parts
+    return _NEGATIONS.intersection(_WORD.findall(form)) | parts | {*_FOREIGN.findall(form)}
 
 
 def are_opposed(negations: frozenset[str], other_negations: frozenset[str]) -> bool:

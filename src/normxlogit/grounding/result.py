@@ -218,7 +218,7 @@ class Citations(Record):
 
     @property
     def summary(self) -> str:
-        """The verdicts in one line: "7 of 10 sentences are supported; 2 cannot be told; 1 is supported in part".
+        """The verdicts in one line: "7 of 10 sentences are supported; 2 cannot be told".
 
         Of a call of a tool it says which source it rests on, see docs/how-to-conversations.md.
         """

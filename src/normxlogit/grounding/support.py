@@ -11,7 +11,7 @@ VERDICTS: dict[Judgement, str] = {
     "quoted": "quoted from {by}",
     "supported": "supported by {by}",
     "contradicts": "contradicts {by}",
-    "partly": "partly: {against}{beside}",
+    "missing": "{against}{beside}",
     "not in the sources": "not from the {origin}",
     "cannot tell": "cannot tell{beside}",
     "not tested": "not tested{beside}",
@@ -145,7 +145,7 @@ class Support(NamedTuple):
         best_alone: The document after which alone it is likeliest, and what it gains from that; None if none was read
             alone.
         missing: Its numbers, names and long words that stand nowhere in the prompt.
-        against: Those of them for which it is supported in part only.
+        against: Those of them that the verdict names.
         compared: The source that it is compared with, and the words in which they differ; None if none has its words.
         check: What the checker makes of it; None without one.
     """

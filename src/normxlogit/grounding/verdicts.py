@@ -4,7 +4,8 @@
 2. Contradicts: a checker says so; nothing else does.
 3. Not from the documents: they make it no likelier, and fewer than a quarter of its numbers, names and long words
    stand there.
-4. Partly: a number or a name stands nowhere in the prompt, and the documents make it less likely.
+4. "42" is in no document: this number or name stands nowhere in the prompt, and the documents make it less likely. What
+   they make of the rest of the sentence is not said.
 5. Supported by [n]: the documents make it much likelier, and the source that has most of its words (or that it rests on
    most, if this one has the numbers) has all its numbers and names, three quarters of its words, every word that
    surprises the model all the same, and a "not" if it has one and else none. Or a checker finds it entailed, and no
@@ -23,7 +24,7 @@ from .facts import Facts, StatedWord
 from .measured import Reading
 
 Judgement = Literal[
-    "quoted", "supported", "partly", "contradicts", "not in the sources", "cannot tell", "not tested", "rests on"
+    "quoted", "supported", "missing", "contradicts", "not in the sources", "cannot tell", "not tested", "rests on"
 ]
 """How a sentence of an answer relates to its sources. A part of a tool's call, which states nothing, rests on some."""
 
@@ -75,7 +76,7 @@ def judgement_of(facts: Facts, reading: Reading, source: int | None, opinion: Op
     if is_foreign(facts, reading):
         return "not in the sources"
     if accused_words(facts, reading):
-        return "partly"
+        return "missing"
     if opinion == "unsupported":
         return "cannot tell"
     is_complete = all(word.kind == "word" for word in facts.missing)
@@ -92,7 +93,8 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
         reading: How likely the model finds it.
     """
     standing, count = sum(bool(word.sources) for word in facts.stated), len(facts.stated)
-    return count >= LEAST_WORDS and standing < FEW * count and reading.coefficient < NO_LIKELIER
+    has_few = count >= LEAST_WORDS and standing < FEW * count
+    return has_few and not facts.is_of_another_language and reading.coefficient < NO_LIKELIER
 
 
 def deciding_source(facts: Facts, first: int | None) -> int | None:
@@ -119,11 +121,13 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
         reading: How likely the model finds it; NaN where nothing of the prompt is left without the sources.
         source: The place of that source, see `deciding_source`.
     """
-    if source in facts.opposed or not reading.coefficient >= LIKELIER or _has_surprise(facts, reading, source):
+    is_doubtful = source in (*facts.opposed, *facts.doubtful)
+    if is_doubtful or not reading.coefficient >= LIKELIER or _has_surprise(facts, reading, source):
         return False
     stated = [word for word in facts.stated if not word.elsewhere]
     lacking = _lacking(stated, source)
-    is_complete = all(word.kind == "word" and not word.sources for word in lacking)
+    needed = [word for word in _lacking(facts.words, source) if word.kind != "word"]
+    is_complete = not needed and all(not word.sources for word in lacking)
     return is_complete and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.stated)
 
 
@@ -144,7 +148,7 @@ def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:
         facts: The facts of a sentence.
         reading: How likely the model finds it.
     """
-    missing = [word for word in facts.missing if word.kind != "word"]
+    missing = [word for word in facts.missing if word.kind != "word" and not facts.is_of_another_language]
     return [word for word in missing if reading.gain_of(word) <= LESS_LIKELY]
 
 
@@ -158,23 +162,20 @@ def summary_line(judgements: Iterable[Judgement], origin: Origin) -> str:
     counts = Counter(judgements)
     total, supported = counts.total(), sum(counts[judgement] for judgement in GOOD)
     noun = "sentence" if total == 1 else "sentences"
-    verb = _be(1 if total == 1 else supported)
+    verb = "is" if 1 in (total, supported) else "are"
     parts = [f"{supported} of {total} {noun} {verb} supported"]
     for judgement, words in SAID.items():
         if count := counts[judgement]:
-            parts.append(f"{count} {words.format(be=_be(count), s='s' if count == 1 else '', origin=origin)}")
+            forms = {"be": "is", "have": "has", "s": "s"} if count == 1 else {"be": "are", "have": "have", "s": ""}
+            parts.append(f"{count} {words.format(**forms, origin=origin, nowhere=NOWHERE[origin])}")
     return "; ".join(parts)
 
 
 SAID: dict[Judgement, str] = {
-    "partly": "{be} supported in part",
+    "missing": "{have} a number or name that is in {nowhere}",
     "cannot tell": "cannot be told",
     "not in the sources": "{be} not from the {origin}",
     "contradicts": "contradict{s} the {origin}",
     "not tested": "{be} not tested",
 }
 """How a summary counts the sentences that are not supported."""
-
-
-def _be(count: int) -> str:
-    return "is" if count == 1 else "are"

@@ -18,14 +18,14 @@ from ..text.same import comparable
 NUMBER_PATTERN = (
     r"\d{1,4}/\d{1,2}/\d{1,4}(?!\d)|\d{1,4}-\d{1,2}-\d{1,4}(?!\d)"
     r"|\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?(?!\d)"
-    r"|\d+(?:[.,:h'’٫٬]\d+)*|(?<![\p{L}\p{N}.,])[.,]\d+"
+    r"|\d+(?:st|nd|rd|th)\b|\d+(?:[.,:h'’٫٬]\d+)*|(?<![\p{L}\p{N}.,])[.,]\d+"
 )
 """A date; a number with signs between its groups of digits, such as "1,200", "9:00" or "1 200.50"; or ".5"."""
 
 LANGUAGES = ("en", "fr", "es", "pt", "de", "it", "nl")
 """The languages whose words for numbers are read. Danish, which text2num has too, calls two "to"."""
 
-LEAST = 3
+LEAST = 2
 """The least number in words that a sentence states: "one of them" and "the first" are turns of speech."""
 
 DECIMAL = ".,٫"
@@ -93,7 +93,10 @@ _SCALE = regex.compile(r"[\s-]?(\p{L}+)")
 _DECIMAL = regex.compile(r"\d+(\.\d+)?")
 _POWER = regex.compile(r"100+")
 _DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
-_SIGNS = regex.compile(r"[%€$£¥]")
+_SIGNS = regex.compile(r"[%\p{Sc}]")
+_ZEROS = regex.compile(r"^[0.]+|\.|(?<=^[1-9]\d*)0+$")
+_FRACTION = regex.compile(r"(?<![\d/])\d/\d(?![\d/])")
+_CONSONANTS = regex.compile(r"[b-df-hj-np-tv-zµμ]{1,3}", regex.IGNORECASE)
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")
 
 
@@ -219,15 +222,50 @@ def has_number(forms: set[str], written: str) -> bool:
 def _has_date(forms: set[str], written: str) -> bool:
     """Return whether a text has the parts of a date, of which a month may be missing; False of another number."""
     groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]
-    is_date = len(groups) > MOST_GROUPS and any(len(group) != THOUSANDS for group in groups[1:])
     missing = [group for group in groups if not _values_in_date(group) & forms]
-    return is_date and (not missing or (len(missing) == 1 and missing[0] in MONTH_NUMBERS))
+    return _is_date(written) and (not missing or (len(missing) == 1 and missing[0] in MONTH_NUMBERS))
+
+
+def _is_date(written: str) -> bool:
+    """Return whether a number may be a date; with dots it has a year of four digits or three pairs, unlike 3.11.2."""
+    lengths = [len(digits) for digits in DIGITS.findall(written)]
+    has_year = 2 * MINUTES in lengths or set(lengths) == {MINUTES} or "." not in written
+    return len(lengths) > MOST_GROUPS and has_year and THOUSANDS not in lengths[1:]
 
 
 def _values_in_date(digits: str) -> set[str]:
     """Return what a group of digits of a date may be: "26" also 1926 and 2026."""
     centuries = ("19", "20") if len(digits) == MINUTES else ()
     return {_without_zeros(digits), *(century + digits for century in centuries)}
+
+
+def may_have_number(text: str, forms: set[str], written: str) -> bool:
+    """Return whether a text may have a number in another form.
+
+    It may be in another unit (4 g is 4000 mg), on a clock of twelve hours, or where the text has fractions or numerals
+    that are not digits.
+
+    Args:
+        text: The text.
+        forms: The forms of the text, see `forms_in`.
+        written: The number.
+    """
+    values = {value for number in numbers_in(written) for value in number.values}
+    numbers = [int(value) for value in values if value.isdecimal()]
+    hours = {str((number + NOON) % (2 * NOON)) for number in numbers if number < 2 * NOON}
+    digits = {_ZEROS.sub("", value) for value in values} & {_ZEROS.sub("", form) for form in forms}
+    has_others = bool(_FRACTION.search(text)) or any(map(_is_other_numeral, text))
+    return has_others or bool(hours & forms or digits - {""}) or has_number(forms, written)
+
+
+def _is_other_numeral(character: str) -> bool:
+    """Return whether a character stands for a number without being a digit, such as "½", "Ⅻ" and "三"."""
+    return not character.isdecimal() and unicodedata.numeric(character, None) is not None
+
+
+def is_unit(word: str) -> bool:
+    """Return whether a word may be a unit behind a number: one that is an abbreviation, or not short and not a name."""
+    return bool(_CONSONANTS.fullmatch(word)) or (len(word) >= THOUSANDS and not word[0].isupper())
 
 
 def number_values(written: str) -> set[str]:
@@ -271,9 +309,8 @@ def _values_of_time(groups: Sequence[str], sign: str) -> set[str]:
 
 def _values_of_parts(written: str) -> set[str]:
     """Return the values of each group of digits of a date, a time, or a number with spaces; nothing of others."""
-    groups = DIGITS.findall(written)
-    has_parts = len(groups) > MOST_GROUPS or any(not sign.isdecimal() and sign not in DECIMAL for sign in written)
-    return set().union(*map(number_values, groups)) if has_parts else set()
+    has_parts = _is_date(written) or any(not sign.isdecimal() and sign not in DECIMAL for sign in written)
+    return set().union(*map(number_values, DIGITS.findall(written))) if has_parts else set()
 
 
 def _months_in(text: str) -> Iterator[str]:

@@ -144,7 +144,7 @@ def test_a_classifier_of_tokens_may_answer_at_one_of_them():
 def test_what_a_checker_does_not_support_is_not_called_supported():
     for support in cite(checker=tagger()).support:
         if support.check.opinion == "unsupported":
-            assert support.judgement in ("quoted", "cannot tell", "partly", "not in the sources")
+            assert support.judgement in ("quoted", "cannot tell", "missing", "not in the sources")
 
 
 def test_what_is_no_checker_is_refused():

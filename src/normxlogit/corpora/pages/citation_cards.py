@@ -11,6 +11,9 @@ def citation_cards(summary: CitationSummary) -> list[Card]:
     return [_verdicts(summary), *_unsupported_answers(summary)]
 
 
+WITH_MISSING = "with a number or name that stands nowhere"
+
+
 def _name_of_sources(summary: CitationSummary) -> str:
     """Return what the sources are called."""
     return "conversation" if summary.of_conversations else "documents"
@@ -20,10 +23,11 @@ def _verdicts(summary: CitationSummary) -> Card:
     """Return the card of the verdicts on all sentences."""
     counts = {
         "that are supported": summary.supported,
-        "that stand there word for word": summary.quoted,
-        "that are supported in part": summary.partial,
+        "of these word for word": summary.quoted,
+        WITH_MISSING: summary.with_missing,
         f"that are not from the {_name_of_sources(summary)}": summary.unsupported,
         "that cannot be told": summary.undecided,
+        "that were not tested": summary.untested,
     }
     facts = [("answers", f"{summary.rows:,}"), ("sentences", f"{summary.sentences:,}")]
     facts += [(verdict, part_of(count, summary.sentences)) for verdict, count in counts.items()]
@@ -43,8 +47,14 @@ def _unsupported_answers(summary: CitationSummary) -> list[Card]:
         return []
     rows: list[Row] = []
     for answer in summary.worst:
-        counts = [f"{answer.unsupported} of {answer.sentences}", f"{answer.partial} of {answer.sentences}"]
+        counts = [f"{answer.unsupported} of {answer.sentences}", f"{answer.with_missing} of {answer.sentences}"]
         rows.append([answer.id, *counts, answer.missing, text_cell(answer.completion.strip())])
-    columns = ["id", f"not from the {_name_of_sources(summary)}", "in part", "words that stand nowhere there", "answer"]
+    columns = [
+        "id",
+        f"not from the {_name_of_sources(summary)}",
+        WITH_MISSING,
+        "words that stand nowhere there",
+        "answer",
+    ]
     heading = "Answers with sentences that are not supported"
     return [Card([table(columns, rows, words=5)], heading, result=False)]

@@ -10,12 +10,12 @@ from .run_tables import RunSummary, RunTables
 
 
 class UnsupportedAnswer(NamedTuple):
-    """An answer with sentences that are not from its sources, or supported in part only."""
+    """An answer with sentences that are not from its sources, or with a number or name that stands nowhere."""
 
     id: str  # the id of its row
     sentences: int  # how many sentences it has
     unsupported: int  # how many of them are not from the sources
-    partial: int  # how many are supported in part only
+    with_missing: int  # how many have a number or name that stands nowhere
     missing: str  # the words of these that stand in no source
     completion: str  # the text of the answer
 
@@ -30,11 +30,13 @@ class CitationSummary(RunSummary):
         sentences: Sentences of the answers.
         supported: Sentences that the sources support, or have word for word.
         quoted: Those of them that stand there word for word.
-        partial: Sentences that are supported in part only.
+        with_missing: Sentences with a number or name that stands nowhere.
         unsupported: Sentences that are not from the sources.
-        undecided: Sentences of which that cannot be told, or that were not tested.
+        undecided: Sentences of which that cannot be told.
+        untested: Sentences that were not tested.
         interval: The 95% interval of the share of supported sentences; NaN if there is none.
-        worst: Answers with the most sentences that are not from the sources, or supported in part only.
+        worst: Answers with the most sentences that are not from the sources, or have a number or name that stands
+            nowhere.
     """
 
     of_conversations: bool
@@ -42,9 +44,10 @@ class CitationSummary(RunSummary):
     sentences: int
     supported: int
     quoted: int
-    partial: int
+    with_missing: int
     unsupported: int
     undecided: int
+    untested: int
     interval: tuple[Number, Number]
     worst: list[UnsupportedAnswer]
 
@@ -57,7 +60,9 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
         top: The length of the list of answers.
     """
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
-    ((answers,),) = run.ask("SELECT count(*) FROM shards WHERE len(sentence_verdicts) > 0")
+    counts.pop("rests on", 0)  # a part of a tool's call, which is not a sentence
+    is_answer = "len(list_filter(sentence_verdicts, lambda verdict: verdict <> 'rests on')) > 0"
+    ((answers,),) = run.ask(f"SELECT count(*) FROM shards WHERE {is_answer}")  # noqa: S608
     supported = counts.get("supported", 0) + counts.get("quoted", 0)
     sentences = sum(counts.values())
     text = "completion" if "completion" in run.column_types else "''"
@@ -66,9 +71,10 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
         f"""
         SELECT id, len(sentence_verdicts),
                len(list_filter(sentence_verdicts, lambda verdict: verdict = 'not in the sources')) AS foreign_sentences,
-               len(list_filter(sentence_verdicts, lambda verdict: verdict = 'partly')) AS partly,
+               len(list_filter(sentence_verdicts, lambda verdict: verdict = 'missing')) AS with_missing,
                {missing}, {text}
-        FROM shards WHERE foreign_sentences + partly > 0 ORDER BY foreign_sentences + partly DESC, row LIMIT ?
+        FROM shards WHERE foreign_sentences + with_missing > 0
+        ORDER BY foreign_sentences + with_missing DESC, row LIMIT ?
         """,  # noqa: S608  # names of columns
         top,
     )
@@ -79,9 +85,10 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
         sentences=sentences,
         supported=supported,
         quoted=counts.get("quoted", 0),
-        partial=counts.get("partly", 0),
+        with_missing=counts.get("missing", 0),
         unsupported=counts.get("not in the sources", 0),
-        undecided=counts.get("cannot tell", 0) + counts.get("not tested", 0),
+        undecided=counts.get("cannot tell", 0),
+        untested=counts.get("not tested", 0),
         # The sentences of one answer are not independent.
         interval=wilson_interval(supported / sentences, answers) if sentences else (math.nan, math.nan),
         worst=[UnsupportedAnswer(*row) for row in worst],

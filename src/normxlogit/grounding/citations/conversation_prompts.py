@@ -16,14 +16,9 @@ from ...tasks.base import generating_task
 from ...text.boundaries import sentence_spans
 from ...text.characters import Span, moved
 from ..documents.conversations import UNREAD, Conversation, Message, UpToAnswer
+from ..facts import asks
 from .prompts import SourcedPrompt, SourceSpans
 from .rendering import Rendering, render
-
-QUESTION_MARKS = "?？؟՞\N{GREEK QUESTION MARK}"
-"""Characters at the end of a question."""
-
-CLOSING = "\"'”’»)]"
-"""Characters that may follow the punctuation at the end of a sentence."""
 
 LOST = "{} is not in the prompt as the chat template writes it, so it is not among the sources"
 """The note of a message that is not found in a prompt."""
@@ -137,11 +132,11 @@ def _question_of(messages: Sequence[Message], starts: Mapping[int, int]) -> tupl
     number = max((message.number for message in messages if message.kind == "user"), default=None)
     asked = {place: m.text for place, m in enumerate(messages) if (m.kind, m.number) == ("user", number)}
     sentences = {
-        moved(span, starts[place]): asked[place][slice(*span)].rstrip(CLOSING)
+        moved(span, starts[place]): asked[place][slice(*span)]
         for place in starts.keys() & asked.keys()
         for span in sentence_spans(asked[place])
     }
-    marked = {span for span, sentence in sentences.items() if sentence.endswith(tuple(QUESTION_MARKS))}
+    marked = {span for span, sentence in sentences.items() if asks(sentence)}
     question = "\n\n".join(asked.values())
     return question, set(sentences) if len(sentences) == 1 else marked
 

@@ -93,7 +93,7 @@ def _support_of(cited: Citations, index: int, span: Span, measured: Indices, che
         largest_loss=_largest_loss(cited, index),
         best_alone=best_alone(cited, index),
         missing=_texts(facts.missing),
-        against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "partly" else (),
+        against=_texts(accused_words(facts, reading)) if reading is not None and judgement == "missing" else (),
         compared=_compared(cited, span, judgement, sources, facts),
         check=check,
     )
