@@ -35,6 +35,7 @@ class PooledCopy(Generic[Model]):
         self._private_buffers = [(copied.data, original) for copied, original in buffers if copied is not original]
         weights = zip(copy.parameters(), model.parameters(), strict=True)
         self._constant_weights = [(copied, original) for copied, original in weights if copied is not original]
+        # What a pass writes on a configuration is not looked at: the copy is kept with it.
         self._snapshot = Snapshot(copy, configs=False)
         self._buffers = list(copy.buffers())
         self._counts_before_passes = self._change_counts()
