@@ -135,7 +135,10 @@ def _judgement(cited: Citations, index: int, deciding: int | None, check: Check 
 
 
 def _shown_sources(judgement: Judgement, facts: Facts, measured: Indices, deciding: int | None) -> Indices:
-    """Return the sources that a sentence cites: none if it is not from them, the one that decides if there is one."""
+    """Return the sources that a sentence cites: none if it is not from them, the one that decides if there is one.
+
+    Where none decides, it is compared with the nearest one, and those that it rests on and that have one of its words.
+    """
     if judgement == "not in the sources":
         return ()
     if judgement == "rests on":
@@ -144,7 +147,10 @@ def _shown_sources(judgement: Judgement, facts: Facts, measured: Indices, decidi
         return tuple(source for source in (*measured, *facts.quoted) if source in facts.quoted)[:1]
     if judgement in ("contradicts", "supported"):
         return measured if deciding is None else (deciding,)
-    return measured if facts.nearest is None else tuple(dict.fromkeys([*measured, facts.nearest]))
+    if facts.nearest is None:
+        return measured
+    with_words = {source for word in facts.stated for source in word.sources}
+    return tuple(dict.fromkeys([facts.nearest, *(source for source in measured if source in with_words)]))
 
 
 def _checked(cited: Citations, measured: Sequence[Indices], checker: Checker | None) -> Sequence[Check | None]:
