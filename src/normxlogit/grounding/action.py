@@ -61,7 +61,10 @@ class Action(NamedTuple):
         without = likelihood_text(-first.nats)
         if first.nats <= LEAST_LOSS:
             return f"{call} loses little without any source that was left out: without {source} it is {without}"
-        line = f"{call} loses most without {source}: then {without}"
+        if first.is_first_of_each:
+            line = f"{one_line(self.tool)} is called because of {source}: without it {without}"
+        else:
+            line = f"{call} loses most without {source}: then {without}"
         if not self._has_request_beside(first):
             return line
         return f"{line}; without the user's request {likelihood_text(-self.request_loss)}"
@@ -126,6 +129,7 @@ class FirstSource(NamedTuple):
         share: Its share of the evidence; NaN if there is none.
         nats: What the call loses without it; None if not measured.
         places: Its places among the sources.
+        is_first_of_each: Whether no part of the call, its name or an argument, loses more without another one.
     """
 
     name: str
@@ -133,6 +137,7 @@ class FirstSource(NamedTuple):
     share: float
     nats: float | None
     places: tuple[int, ...]
+    is_first_of_each: bool = False
 
     @property
     def described(self) -> str:

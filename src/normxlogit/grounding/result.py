@@ -17,7 +17,7 @@ from ..results.units.media import overlap
 from ..results.units.spans import MessageSpan
 from ..results.units.through import passed_through
 from ..results.units.units import APART, Units
-from ..results.verification import Verification
+from ..results.verification import LEAST_LOSS, Verification
 from ..text.characters import Span, moved
 from .action import BEGINNING, Action, Beginning, FirstSource
 from .columns import COLUMNS, citation_row
@@ -228,17 +228,26 @@ class Citations(Record):
 
     def first_source(self) -> FirstSource:
         """Return what costs the answer most of what was left out; if nothing was, the source with the largest share."""
-        single = () if self.tested is None else self.tested.single
-        if not single:
+        if self.tested is None or not self.tested.single:
             first = self.top(1)[0]
             return FirstSource(first.name, first.text, first.share, nats=None, places=(first.source,))
-        removal = max(single, key=lambda removal: removal.original - removal.value)
+        removals = self.tested.single
+        removal = max(removals, key=lambda removal: removal.original - removal.value)
         places = tuple(place for place, unit in enumerate(self.sources) if unit in removal.tokens)
         name, text = removal.units[0], ""
         if len(places) == 1:
             name, text = self.names[places[0]], self._source_units.text[places[0]]
         share = float(np.nansum(self.shares[list(places)]))
-        return FirstSource(name, text, share, nats=removal.original - removal.value, places=places)
+        least = np.min([removal.values for removal in removals], axis=0)  # (K,), of each part of the call
+        is_needed = least < np.subtract(self.tested.original.values, LEAST_LOSS)  # (K,), whether any source matters
+        return FirstSource(
+            name,
+            text,
+            share,
+            nats=removal.original - removal.value,
+            places=places,
+            is_first_of_each=bool(np.all((removal.values == least)[is_needed])),
+        )
 
     def _beginning(self) -> Beginning | None:
         """Return how likely it is that a tool is called at all; None where that was not measured."""
