@@ -180,11 +180,12 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
     """Return how often each text stands in a batch, so that its tokens are backpropagated in fewer backward passes.
 
     Each copy has a share of the generated tokens, and one backward pass is for up to `BACKPROPAGATED_AT_ONCE` tokens of
-    every share. Not faster on a CPU. Prompts with media or a source stand in no batch, also not with their own copies.
+    every share. Not faster on a CPU. What an encoder reads, a text or a sound, and prompts with media are not batched:
+    they have no copies.
     """
     context, method = batch[0].context, batch[0].options.method
     backpropagates = isinstance(method, FrozenGradient)
-    if model.device.type == "cpu" or not backpropagates or context.media or context.source:
+    if model.device.type == "cpu" or not backpropagates or context.media or context.has_source:
         return 1
     padded_length = max(len(completion.context) for completion in batch)
     most_generated = max(len(completion.ids) for completion in batch)
