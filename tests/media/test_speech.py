@@ -1,6 +1,7 @@
 """Speech to text: the moments that tokens rest on, against the caller's own model with its factors held by hand."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from scipy.signal import resample_poly
 import normxlogit
 from normxlogit import Explainer, InputError
 from normxlogit.media.inputs.sounds import read_sound
+from normxlogit.pipeline.completions import completion
 from tests import tiny
 from tests.autograd import hold_factors
 from tests.commands import run
@@ -189,3 +191,16 @@ def test_a_recording_of_another_rate_is_heard_at_the_rate_of_the_model():
     np.testing.assert_array_equal(result.audio[0].times, expected.audio[0].times)
     assert result.audio[0].times[-1, 1] == pytest.approx(len(long) / 44_100, abs=1e-3)
     assert result.notes[0] == "resampled from 44100 samples a second to 16000, which the model reads"
+
+
+def test_a_long_transcript_is_explained_without_copies_of_the_sound_on_a_gpu(monkeypatch):
+    """On a GPU, a text with many generated tokens is read in copies; a sound, which an encoder reads, is not batched."""
+    explainer, copies_of_text = Explainer(*whisper()), completion._copies_of_text
+    expected = explainer.transcribe(sound(), max_new_tokens=12)
+
+    def copies_on_gpu(model, batch):
+        return copies_of_text(SimpleNamespace(device=torch.device("cuda"), batch_tokens=model.batch_tokens), batch)
+
+    monkeypatch.setattr(completion, "_copies_of_text", copies_on_gpu)
+    assert len(expected.targets) > 8
+    assert explainer.transcribe(sound(), max_new_tokens=12) == expected

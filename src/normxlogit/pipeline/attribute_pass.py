@@ -191,13 +191,14 @@ def _token_predictions(
         predicted: Which output of each text is shown at its tokens, (B, 1); None for the likeliest at each.
     """
     task = model.task
-    outputs = model.task.outputs
+    outputs = task.outputs
     were_read = vars(run).get("token_logits") is not None  # a cached property: to ask for it would compute them
     are_shown = were_read if requested is None else requested
-    if not are_shown or task.position.token_per_output:
+    if not are_shown or task.position.token_per_output:  # as of a span, of its start and its end
         return None
     with torch.inference_mode():
         if run.token_logits is not None:
             return outputs.top(run.token_logits, None if predicted is None else predicted[run.batch.texts])
+        # The head of a vocabulary: the logits of all tokens at once would fill the memory. `predicted` is None here.
         parts = run.batch.real(run.hidden).split(TOKENS_AT_ONCE)
         return torch.cat([outputs.top(model.head.tokens(part)) for part in parts])  # (N, 3)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -43,10 +43,11 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
         UnsupportedModelError: If it cannot be told which part of a picture or a sound a score belongs to.
     """
     media = context.media
-    if context.signal is not None:
-        frames = scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
-        media = tuple(filter(None, [context.signal.medium(frames)]))  # it may be None
-        scores = _frames_as_parts(scores, frames) if frames else scores
+    if context.signal is not None:  # a sound that is transcribed: its method, frozen-gradient, scores all frames
+        frame_count = scores.values.shape[-1] - len(context)  # of the encoder, before the tokens
+        # It is None only of what is classified or compared, which generates no tokens.
+        media = (cast(EncodedMedium, context.signal.medium(frame_count)),)
+        scores = _frames_as_parts(scores, frame_count)
     if not media:
         return scores, []
     media_tokens = [token for medium in media for token in medium.tokens]

@@ -176,7 +176,7 @@ def _verified(
     """
     progress = partial(progress_bar, show=options.progress, description="verifying")
     answers = TextAnswers(model, encodings, results, windows=windows_read, progress=progress)
-    return run_searches(results, [removable_for_task(model, a, options.verify) for a in results], answers)
+    return run_searches(results, [removable_for_task(model, result, options.verify) for result in results], answers)
 
 
 def _score_batches(
@@ -238,22 +238,25 @@ def score_windows(model: TaskModel, encoding: Encoding, options: Options) -> tup
     language model, the one with the best answer or the first entity. Other tokens score zero.
     """
     limit = model.encoder.limit or len(encoding)
-    kept_windows = windows(encoding, limit, model.task.position.known(encoding))
-    encodings = [encoding.take(window) for window in kept_windows]
+    # Where it is known before a pass at which token the model answers, there is one window, around that token.
+    windows_read = windows(encoding, limit, model.task.position.known(encoding))
+    encodings = [encoding.take(window) for window in windows_read]
     runs = forward_passes(model, encodings, layers=options.layers is not None)
     answering_window = model.task.position.answering_window(runs)
     if answering_window is not None:
-        tokens = kept_windows[answering_window]
+        tokens = windows_read[answering_window]
         (result,) = attribute_pass(model, runs[answering_window], options)
         answer = model.task.position.in_whole_text(result.predictions[0], tokens)
         result = replace(result, predictions=(answer,))
         return spread(encoding, tokens, result, limit), [tokens]
-    mean = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
+    mean_logits = torch.stack([run.logits[0] for run in runs]).mean(0, keepdim=True)  # (1, C)
     if options.target is None:  # the same in every window: the prediction of the whole text
-        options = replace(options, target=int(model.task.outputs.default_target(mean)))
+        options = replace(options, target=int(model.task.outputs.default_target(mean_logits)))
     results = [attribute_pass(model, run, options)[0] for run in runs]
-    ids = torch.tensor([[target.id for target in results[0].targets]], device=mean.device)  # (1, K)
+    target_ids = torch.tensor([[target.id for target in results[0].targets]], device=mean_logits.device)  # (1, K)
     outputs = model.task.outputs
-    (prediction,) = outputs.describe(*to_host(outputs.top(mean, outputs.predicted(ids))))
-    merged = merge_windows(encoding, kept_windows, results, limit)
-    return replace(merged, predictions=(prediction,)), kept_windows
+    # The prediction of the whole text is the likeliest output; of values, none of which is likelier, the explained one.
+    shown_output = outputs.predicted(target_ids)  # (1, 1), or None for the likeliest
+    (prediction,) = outputs.describe(*to_host(outputs.top(mean_logits, shown_output)))
+    merged = merge_windows(encoding, windows_read, results, limit)
+    return replace(merged, predictions=(prediction,)), windows_read

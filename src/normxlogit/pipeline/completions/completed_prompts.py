@@ -115,7 +115,7 @@ def _with_completion(
 
 def encode_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> Completed:
     """Encode a prompt, without a completion; refuse one that leaves the model no room to generate."""
-    encoding, rendered = _read_prompt(model, prompt)
+    encoding, rendered = _read_prompt(model, prompt)  # `rendered`: the prompt with its chat template applied
     limit = model.answer_limit
     if limit is not None and limit <= len(encoding):
         lengths = f"the prompt has {len(encoding)} tokens and the model reads {limit}"

@@ -13,6 +13,7 @@ from torch import Tensor
 from ...copies.memory import enough_memory
 from ...copies.precision import autocast_note
 from ...errors import MethodError, TargetError
+from ...frozen.vocabulary import BACKPROPAGATED_AT_ONCE
 from ...inputs.encoding import Encoding
 from ...methods import FrozenGradient, Method, Request, Scores, check_finite, run_method, stacked
 from ...methods.base import sink_note
@@ -34,9 +35,6 @@ from ..merging import in_rows
 from ..options import Options, provenance
 from ..progress import progress_bar
 from .completed import Completed
-
-TOKENS_OF_A_COPY = 8
-"""Fewest generated tokens for which another copy of a text is read: as many as are backpropagated together."""
 
 NO_TEXT = "the answer has no text: it ended at once, with {!r}, and the scores say what that rests on"
 
@@ -181,15 +179,17 @@ def _check_scores_words_alone(model: TaskModel, method: Method, context: Encodin
 def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int:
     """Return how often each text stands in a batch, so that its tokens are backpropagated in fewer backward passes.
 
-    Each copy has a share of the generated tokens; one backward pass is for one token of each. Not faster on a CPU.
+    Each copy has a share of the generated tokens, and one backward pass is for up to `BACKPROPAGATED_AT_ONCE` tokens of
+    every share. Not faster on a CPU. What an encoder reads, a text or a sound, and prompts with media are not batched:
+    they have no copies.
     """
     context, method = batch[0].context, batch[0].options.method
     backpropagates = isinstance(method, FrozenGradient)
-    if model.device.type == "cpu" or not backpropagates or context.media or context.source:
+    if model.device.type == "cpu" or not backpropagates or context.media or context.has_source:
         return 1
     padded_length = max(len(completion.context) for completion in batch)
     most_generated = max(len(completion.ids) for completion in batch)
-    useful_copies = ceil(most_generated / TOKENS_OF_A_COPY)
+    useful_copies = ceil(most_generated / BACKPROPAGATED_AT_ONCE)  # with so many, one backward pass is enough
     copies_in_memory = model.batch_tokens // method.memory // (len(batch) * padded_length)
     return max(1, min(useful_copies, copies_in_memory))
 
@@ -497,9 +497,14 @@ class _TokenPredictions(NamedTuple):
 
 @torch.inference_mode()
 def _token_predictions(model: TaskModel, completion: CompletionRequest, hidden: Tensor) -> _TokenPredictions:
-    """Return the likeliest token at each generated one, and the generated one, from the text's states, (T, H).
+    """Return the likeliest token at each generated one, and the generated one.
 
     What is collected of each is a row of its logit, its index and its probability, as `Outputs.top` returns it.
+
+    Args:
+        model: A language model.
+        completion: The completion, with G generated tokens.
+        hidden: The states of its context, all tokens but the last; padding may follow, (T, H).
     """
     states = hidden[completion.start - 1 : len(completion.context)]  # (G, H)
     ids = torch.tensor(completion.completed.generated_ids, device=states.device)  # (G,)
