@@ -194,7 +194,7 @@ def test_a_recording_of_another_rate_is_heard_at_the_rate_of_the_model():
 
 
 def test_a_long_transcript_is_explained_without_copies_of_the_sound_on_a_gpu(monkeypatch):
-    """On a GPU, a text with many generated tokens is read in copies; a sound, which an encoder reads, is not batched."""
+    """On a GPU, a text with many generated tokens is read in copies; a sound, which an encoder reads, is not."""
     explainer, copies_of_text = Explainer(*whisper()), completion._copies_of_text
     expected = explainer.transcribe(sound(), max_new_tokens=12)
 

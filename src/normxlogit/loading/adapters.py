@@ -109,9 +109,14 @@ def _base_of(source: str, config: Any) -> str:
     return str(local_base) if local_base.is_dir() and not Path(base, "config.json").is_file() else base
 
 
-def _task_of(config: LoadOptions) -> TaskName | None:
-    """Return the task that an adapter's configuration names, or the class of its base model; None if neither does."""
+def _task_of(config: Any) -> TaskName | None:
+    """Return the task that an adapter's configuration names, or the class of its base model; None if neither does.
+
+    Args:
+        config: The contents of its `adapter_config.json`.
+    """
     for task in all_tasks().values():
+        # An adapter may have no `task_type`, None here; a task that PEFT does not know has "", which is not the same.
         if task.models.peft_type == config.get("task_type"):
             return task.name
     return task_name(str((config.get("auto_mapping") or {}).get("base_model_class")))

@@ -55,7 +55,7 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
 
 
 def wrapped_state(model: Any, tokenizer: Any, labels: Sequence[str] | None) -> dict[str, Any]:
-    """Return the module, tokenizer, labels and pipeline settings of a model or pipeline.
+    """Return the module, tokenizer, labels and pipeline settings of a model or pipeline, as arguments of `TaskModel`.
 
     Args:
         model: A module, a pipeline, a `Trainer`, or a model of sentence-transformers.

@@ -153,17 +153,17 @@ def generated_from(
         UnsupportedModelError: If its decoder names no table of word embeddings.
     """
     copy: Any = private_clone(model.unmodified)
-    first_ids = Site(decoder_table(copy), is_input=True)
+    first_call = Site(decoder_table(copy), is_input=True)  # what the decoder reads first: the ids it begins with
     batch = as_batch(inputs, model.device)
     with torch.no_grad(), input_errors(copy, batch, doing="answer"):
-        recorded = run(
+        generation = run(
             copy,
             batch,
-            record=[first_ids],
+            record=[first_call],
             call=partial(copy.generate, generation_config=config, **without_model_defaults(), **options),
         )
-    ids: list[int] = getattr(recorded.output, "sequences", recorded.output)[0].tolist()
-    prompt: list[int] = recorded.last(first_ids)[0].tolist()
+    ids: list[int] = getattr(generation.output, "sequences", generation.output)[0].tolist()
+    prompt = generation.recorded[first_call][0].tolist()
     if ids[: len(prompt)] == prompt:  # some models return the generated tokens alone
         ids = ids[len(prompt) :]
     return prompt, ids

@@ -10,6 +10,10 @@ class ProvedLengths:
 
     What changes with the length (rotary embeddings that stretch, attention that turns sparse) changes from some length
     on, so what is alike at the ends of a range is alike within it, but not beyond it, nor between overlapping ranges.
+
+    Attributes:
+        refuted: Whether a trial has shown that the property does not hold, or a caller knows it. Callers ask this
+            first, and then call `prove` no more.
     """
 
     def __init__(self) -> None:

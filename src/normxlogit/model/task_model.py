@@ -325,7 +325,8 @@ class TaskModel:
 
         Args:
             states: The hidden states that the model returned, (B, T, H) each; None for none.
-            embedded: The embedding layer's output, (B, T, H); what is no tensor is not put in front.
+            embedded: The embedding layer's output, (B, T, H). Without one, as of layers that read fewer positions than
+                tokens, see `Parts.embedded`, the states stay as they are: no head reads states of several tokens.
         """
         if states and self.parts.states_lack_embeddings and isinstance(embedded, Tensor):
             return (embedded, *states[:-1])
@@ -512,13 +513,14 @@ class TaskModel:
         Args:
             hidden: Hidden states in the place of the last, (B, T, H).
             batch: The texts.
-            rows: Which outputs of a vocabulary head are computed, (R,); None for all.
+            rows: Which outputs of a vocabulary head are computed, (R,); None for all. Such a head must be tokenwise.
 
         Returns:
             The logits in float32, (N, C) or (N, R), in the order of `batch.mask`.
         """
         if not self.parts.tokenwise:
             return batch.real(self.head.texts(hidden, batch.inputs)).float()  # (N, C)
+        # An input of a whole text is repeated for each of its tokens, as the head reads each as a text of its own.
         inputs = {name: batch.inputs[name][batch.texts] for name in batch.beside_text}
         return self.head.tokens(batch.real(hidden), rows, inputs).float()  # (N, C) or (N, R)
 

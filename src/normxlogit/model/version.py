@@ -48,7 +48,8 @@ def read_model(
         tokenizer: The tokenizer in it; None if it has none.
         pipeline: Settings of the pipeline that the model came with.
         forward: How a module of the caller's is called, and what it returns.
-        previous: The model as a task model, as it was made for the copy before this one.
+        previous: The model as a task model: the one that `TaskModel` began with, which has the caller's `pooling`, or
+            later that of the copy before this one. A task that wraps models may use it again, and so keep the pooling.
 
     Raises:
         UnsupportedModelError: If the model has no head of a supported kind, or does not fit the task.

@@ -463,13 +463,13 @@ def _score_tokenwise(model: TaskModel, run: ForwardPass, completion: CompletionR
 
 
 def _score_one_by_one(model: TaskModel, completion: CompletionRequest, layers: Indices) -> Scores:
-    """Score each generated token by a pass of the method over the tokens before it."""
+    """Score all tokens for every generated token, (G, L, T - 1): by a pass of the method over the tokens before it."""
     rows: list[Scores] = []
-    for count, index in enumerate(completion.ids, start=completion.start):  # T' tokens before it
+    for count, entry in enumerate(completion.ids, start=completion.start):  # T' tokens before it
         batch = model.batch([completion.context.take(range(count))])
         with torch.inference_mode():
             run = model.run(batch, layers=bool(layers))
-        scores = _scores_of_entries(model, run, completion, [index], layers)  # (1, L, T')
+        scores = _scores_of_entries(model, run, completion, [entry], layers)  # (1, L, T')
         later = len(completion.context) - count
         rows.append(replace(scores, values=torch.nn.functional.pad(scores.values, (0, later))))
     return stacked(rows)

@@ -132,7 +132,7 @@ def _ablate_sources(
             f"{method.info.name} measures what the completion loses without each source, which knows no target, "
             "contrast or layers; without sources= it leaves out tokens"
         )
-    weights = part_weights(completed, parts)
+    weights = part_weights(completed, parts)  # (K, G), of G generated tokens
     ablations = Ablations(model, completed, sources)
     of_sources = score_sources(method, ablations, weights, options.explained)
     origin = {**provenance(model, method), "quantity": of_sources.quantity}
