@@ -447,13 +447,17 @@ class Explainer(Calls):
 
 
 def _call_with(arguments: Mapping[str, Any]) -> str:
-    """Return the name of the method of `Explainer` that one of the arguments of `without` belongs to.
+    """Return the name of the method of `Explainer` by which `without` measures.
+
+    One argument chooses the method: `completion`, or one that an extension names, as `second` does `similarity`. Of
+    several the extension's chooses, and its method refuses the others.
 
     Args:
-        arguments: The arguments that the caller gave: `completion`, one that an extension names, or none of them.
+        arguments: The arguments that the caller gave, of which none may choose: then it is `__call__`.
     """
-    calls = {**references("without", keywords.OF_CORE), "completion": "explain_completion"}
-    return next((calls[argument] for argument in calls if argument in arguments), "__call__")
+    # By the argument that chooses it; an extension that names one of the core's arguments is refused.
+    method_names = {**references("without", core=keywords.OF_CORE), "completion": "explain_completion"}
+    return next((method_names[argument] for argument in method_names if argument in arguments), "__call__")
 
 
 # Those of other packages are added when an explainer is made: such a package may import this module.

@@ -144,7 +144,7 @@ def import_or_warn(reference: str) -> Any:
     """Import what "module:name" names; None with a warning if that fails: others' faults are not ours."""
     try:
         return import_reference(reference)
-    except ExtensionError:
+    except ExtensionError:  # two packages register one name: the user is told which to uninstall
         raise
     except Exception as error:
         warnings.warn(f"the extension {reference} could not be loaded: {error}", stacklevel=3)

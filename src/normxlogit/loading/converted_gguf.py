@@ -69,7 +69,7 @@ def _save_checkpoint(model: Any, folder: Path) -> None:
     config = copy.deepcopy(model.config)
     for name in ("quantization_config", "_pre_quantization_dtype"):
         vars(config).pop(name, None)
-    config.architectures = [type(model).__name__]
+    config.architectures = [type(model).__name__]  # a GGUF file names no class, and a folder is loaded by it
     setattr(config, DTYPE, torch.float32)
     config.save_pretrained(folder)
     if model.generation_config is not None:

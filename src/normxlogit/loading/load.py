@@ -94,7 +94,7 @@ def load(
     if dtype is None:
         dtype = _default_dtype(target_device, base_options, config)
     head_task = _head_task(task, adapter, base, config, gguf="gguf_file" in base_options)
-    load_options = _loading_options(adapter, base_options, options, allow_pickle=allow_pickle)
+    load_options = _loading_options(adapter, base_options, allow_pickle=allow_pickle)
     with one_line_error(base, "the model"):
         loader = auto_class(head_task.models.auto_class)
         load_options |= {DTYPE: dtype, "trust_remote_code": trust_remote_code}
@@ -177,14 +177,19 @@ def _head_task(task: TaskName | None, adapter: Adapter | None, base: str, config
     return tasks[name]
 
 
-def _loading_options(
-    adapter: Adapter | None, base_options: LoadOptions, options: LoadOptions, *, allow_pickle: bool
-) -> Options:
-    """Return the options of transformers' `from_pretrained` for the model, or for the base model of an adapter."""
-    safe = {} if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True}
+def _loading_options(adapter: Adapter | None, base_options: LoadOptions, *, allow_pickle: bool) -> Options:
+    """Return the options of transformers' `from_pretrained` for the model, or for the base model of an adapter.
+
+    Args:
+        adapter: The adapter; None for none. The base model gets a head of as many outputs as the adapter was trained
+            with, unless the caller's options say how many.
+        base_options: The caller's options for that model; `use_safetensors` among them goes before `allow_pickle`.
+        allow_pickle: Allow weights that are not safetensors, whose loading can run code.
+    """
+    format_option = {} if allow_pickle or "gguf_file" in base_options else {"use_safetensors": True}
     # Weights of other sizes are in the loading info: `_check_weights` refuses them and names all.
-    load_options = {**safe, **base_options, "ignore_mismatched_sizes": True, "output_loading_info": True}
-    return load_options if adapter is None else {**load_options, **adapter.head_options(options)}
+    load_options = {**format_option, **base_options, "ignore_mismatched_sizes": True, "output_loading_info": True}
+    return load_options if adapter is None else {**load_options, **adapter.head_options(base_options)}
 
 
 def _find_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Adapter | None:

@@ -153,20 +153,21 @@ def generated_from(
         UnsupportedModelError: If its decoder names no table of word embeddings.
     """
     copy: Any = private_clone(model.unmodified)
-    first_call = Site(decoder_table(copy), is_input=True)  # what the decoder reads first: the ids it begins with
+    # The decoder first embeds the ids that it begins with; later calls of the loop embed generated tokens.
+    first_call = Site(decoder_table(copy), call=1, is_input=True)
     batch = as_batch(inputs, model.device)
     with torch.no_grad(), input_errors(copy, batch, doing="answer"):
-        generation = run(
+        recorded_pass = run(
             copy,
             batch,
             record=[first_call],
             call=partial(copy.generate, generation_config=config, **without_model_defaults(), **options),
         )
-    ids: list[int] = getattr(generation.output, "sequences", generation.output)[0].tolist()
-    prompt = generation.recorded[first_call][0].tolist()
-    if ids[: len(prompt)] == prompt:  # some models return the generated tokens alone
-        ids = ids[len(prompt) :]
-    return prompt, ids
+    ids: list[int] = getattr(recorded_pass.output, "sequences", recorded_pass.output)[0].tolist()
+    first_ids: list[int] = recorded_pass.recorded[first_call][0].tolist()
+    if ids[: len(first_ids)] == first_ids:  # some models return the generated tokens alone
+        ids = ids[len(first_ids) :]
+    return first_ids, ids
 
 
 def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], count: int) -> dict[str, list[int]]:

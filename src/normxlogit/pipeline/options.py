@@ -195,16 +195,25 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
 
 
 def checked_verify(verify: Verify) -> Verify:
-    """Return the caller's `verify=` after checking it; None for no verification."""
+    """Return the caller's `verify=` after checking it; None for no verification.
+
+    Args:
+        verify: A number of units, one of `VERIFIED_KINDS`, or the units themselves: a list of words and spans, or a
+            mapping from the caller's names to them, one unit each. What these name is checked where they are removed.
+
+    Raises:
+        InputError: If it is another number or name, or there are no units.
+    """
     verify = list(verify) if isinstance(verify, np.ndarray) else verify
+    lists_units = isinstance(verify, list | tuple | Mapping)
     if isinstance(verify, str) and verify not in VERIFIED_KINDS:
         raise InputError(
             f"verify must be a number of units, {', '.join(map(repr, VERIFIED_KINDS))} or a list of words and spans, "
             f"not {verify!r}; one word is a list: verify=[{verify!r}]"
         )
-    if isinstance(verify, list | tuple | Mapping) and not verify:
+    if lists_units and not verify:
         raise InputError("verify= is an empty list: name what is removed")
-    if isinstance(verify, str | list | tuple | Mapping):
+    if lists_units or isinstance(verify, str):
         return verify
     removes_nothing = not verify  # None, False or 0
     return None if removes_nothing else positive_integer(verify, "verify")

@@ -137,7 +137,7 @@ class Watch:
         """Show a display no longer."""
         with self._changed:
             display.clear()
-            if display in self._displays:
+            if display in self._displays:  # in a fork, which forgets them, a call of its parent may end
                 self._displays.remove(display)
 
     def _run(self) -> None:

@@ -142,23 +142,30 @@ def pass_over(
 
     Args:
         model: A language model.
-        batch: The completions.
-        copies: How often each of them stands in the pass.
+        batch: The completions, with one method and the same layers. One with media or a source is alone in its batch.
+        copies: How often each of them stands in the pass, see `_copies_of_text`.
         arguments: Further arguments of the model, see `Batch`.
+
+    Raises:
+        MethodError: If the method does not score the media or the source of a context.
+        UnsupportedModelError: If the model generated a completion with a cache that changes its answers.
     """
     options = batch[0].options
-    first = batch[0].context
+    first_context = batch[0].context
     scores_source = isinstance(options.method, FrozenGradient)
     if not scores_source:
-        _check_scores_words_alone(model, options.method, first)
+        _check_scores_words_alone(model, options.method, first_context)
     encodings = [completion.context for completion in batch for _ in range(copies)]
+    # An encoder that has run before the pass is not backpropagated through: for scores of the source it runs in it.
     contexts = model.batch(encodings, encode_sources=not scores_source)
     contexts = replace(contexts, arguments=arguments)
     run = options.method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return run
+    # The caller reads shorter texts anew, while `generate` with a cache keeps earlier states as they were: a model that
+    # answers otherwise with it is refused. That is measured on the beginning of any text.
     if any(completion.completed.by_model for completion in batch):
-        check_cache(model, first)
+        check_cache(model, first_context)
     return None
 
 

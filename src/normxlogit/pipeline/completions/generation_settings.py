@@ -40,7 +40,12 @@ def _configured(config: Any) -> dict[str, Any]:
 
 
 def sampling_note(model: TaskModel, settings: GenerateSettings) -> Strings:
-    """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
+    """Return a note if the model, or the pipeline it came in, samples by default and no setting says whether to.
+
+    Args:
+        model: A model that generates.
+        settings: The settings of the call, with those that its pipeline was made with; see `merged_settings`.
+    """
     call_settings = {**_configured(settings.get("generation_config")), **settings}
     if call_settings.get("do_sample") is not None:
         return ()
@@ -98,6 +103,7 @@ def generation_config(
     of_call = settings.pop("generation_config", None)
     config = _merged_config(of_call, model.module.generation_config)
     if not settings.get("do_sample", getattr(of_call, "do_sample", False)):
+        # The model's configuration often sets these three, and transformers would warn that they are not used.
         settings |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     if config.pad_token_id is None:
         config.pad_token_id = model.pad_id

@@ -227,7 +227,7 @@ def _of_prompt(a: Attribution) -> Attribution:
 def _difference(results: Sequence[Attribution]) -> Attribution:
     """Return the scores of a prompt for one answer, less those for the other one if there is one.
 
-    What attention sinks contribute is added to the bias where none of them is in the prompt.
+    What attention sinks contribute is added to the bias, if there is one, where none of them is in the prompt.
     """
     first = results[0]
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
