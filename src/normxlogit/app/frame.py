@@ -63,7 +63,11 @@ def message(error: BaseException) -> str:
 
 
 def missing_writer(command: str) -> str:
-    """Return what a form shows without a language model: the command that installs one."""
+    """Return as HTML what a tab shows if no language model can write its answers: the command that installs one.
+
+    Args:
+        command: The command, as it is typed in a shell.
+    """
     return (
         '<div class="nxl-message nxl-missing"><strong>This tab needs a language model</strong>'
         "<p>Name one under \u201cLanguage model\u201d, or install a small one (90 MB) and start the app again:</p>"

@@ -83,7 +83,7 @@ def _check_measurable(model: TaskModel, examples: Sequence[Example]) -> None:
         InputError: If one of them is something else.
     """
     outputs = model.task.outputs
-    model.task.check_input(model, "one text")
+    model.task.check_input(model, "one text")  # refuses, for example, models that choose among several texts
     if not _classifies_texts(model):
         advice = ": `normxlogit evaluate generation` measures its sources" if outputs.vocabulary else ""
         supported = "faithfulness is measured on classifiers and regression models"

@@ -15,7 +15,7 @@ class _ShapFields(NamedTuple):
     """What SHAP shows of a text."""
 
     scores: Any  # (T,), or (T, C) of several labels
-    base: Any  # the explained quantity less the sum of the scores, () or (C,)
+    base: Any  # what the scores are added to, () or (C,); 0 if they do not add up to the explained quantity
     features: list[str]  # the texts of the T units
     label_names: list[str] | None  # None for one label
 
@@ -68,18 +68,21 @@ def _object_array(arrays: Sequence[Any]) -> Any:
 
 
 def _shap_fields(result: Record) -> _ShapFields:
-    """Return what SHAP shows of a result; refuse one that is not of the units of one text."""
+    """Return what SHAP shows of a result; refuse one that is not of the units of one text.
+
+    The base is the bias, with what attention sinks contribute. It is 0 for methods whose scores do not add up.
+    """
     a = result.scored
     _check_shown(a, result)
     units = a.units
     has_media = len(units) > a.text_units
-    if units.kind[0] == "token" and not has_media:
+    if "token" in units.kind and not has_media:  # then all units are tokens: what groups them leaves none
         features = _token_texts(a)
     else:  # words, and patches or moments, are no pieces that together make up the text
         features = [f"{name or text} " for name, text in zip(units.names, units.text, strict=True)]
     base = np.zeros(a.scores.shape[:-1])  # () or (C,)
     for constant in (a.bias, a.sink):
-        # The bias of a similarity has another shape: each of the two texts has its own.
+        # A similarity has two biases, one for each of its texts. Neither is a base for the scores of both: it stays 0.
         if constant is not None and constant.shape == base.shape:
             base = base + constant
     label_names = [target.name for target in a.targets] if a.has_target_axis else None

@@ -116,9 +116,14 @@ class FrozenModel:
             reading: Where contributions are read.
             predict: As in `run`.
             proof: What proves the pass, which then keeps its whole graph; None for a pass that is not proved.
+
+        Returns:
+            The pass with its graph and the readouts, which were filled while it ran.
         """
         readouts = Readouts()
         is_long = proof is None and self._is_long(batch)
+        # A pass is recorded whole if it is proved, which finds the modules to record, or if it is long: its layers run
+        # again in a `Recording` when `instead` has ended, and must save the same tensors as the first time.
         is_recorded = is_long or proof is not None or "" in self.modules_to_record
         with ExitStack() as stack:
             # A long pass keeps its copy, as its layers run again in the backward pass.

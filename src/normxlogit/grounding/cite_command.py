@@ -123,6 +123,8 @@ def cite(
     else:
         _check_conversation(messages, output, [documents, question, system])
     keywords["answer"] = _written_answer(answer)
+    # Typed texts become the numbers and calls that they stand for; an option that is not given is None for
+    # `explainer.cite` too, which refuses --turn, --action and --contrast without --messages.
     if action is not None:
         keywords["action"] = int(action) if re.fullmatch(r"-?\d+", action) else action
     if contrast is not None:
@@ -131,6 +133,7 @@ def cite(
         from .drawing import citation_blocks
 
         explainer = loading.load(model)
+        # --trust-remote-code and --gguf-file are about the model that answers, not about the checker.
         keywords["checker"] = None if checker is None else options.Loading(loading.device, loading.dtype).load(checker)
         cited = explainer.cite(question, progress=True, **keywords)
         drawings = [citation_blocks(cited, verbose=verbose)]

@@ -100,11 +100,14 @@ class TextAnswers:
         return removals
 
     def _mean_over_windows(self, text: int, answers: list[Answer]) -> Answer:
-        """Return the answer to a text, that of the mean logits of its windows.
+        """Return the answer to a text: the only one, or for a text of several windows that of their mean logits.
+
+        Several windows are read only if the model classifies a text as a whole, see `AnswerPosition.answering_window`.
+        `_read` keeps the logits of such answers.
 
         Args:
-            text: The place of the text.
-            answers: The answers to its W windows, which hold logits if there are several, see `_read`.
+            text: The index of the text.
+            answers: The answers to those of its windows that keep some text, W of them; see `_by_window`.
         """
         if len(self._windows_of_text[text]) == 1:
             return answers[0]

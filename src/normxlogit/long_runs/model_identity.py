@@ -31,8 +31,8 @@ CHUNK = 64 << 20
 def identity_of(model: TaskModel) -> Identity:
     """Return the identity of the caller's model as it is now.
 
-    It costs one pass over a short input, and reading the weights once. The answer is that of the model's copy, which is
-    compared with the caller's own.
+    It costs one pass over a short input, and reading the weights once. The logits are those of the copy that is
+    explained; where it is called otherwise than the caller's model, `copy_answers_as_the_model` compares the two.
     """
     digest = hashlib.blake2b(digest_size=16)
     for chunk in _weight_bytes(unwrapped(model.caller_model)):

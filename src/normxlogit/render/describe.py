@@ -61,7 +61,8 @@ def meanings(a: Attribution) -> Meanings:
     explained = _explained(a)
     if not a.signed:
         return Meanings(_target_text(a, explained), "importance", None)
-    first = a.targets[0]
+    first = a.targets[0]  # all targets of a result are of its kind and have its contrast
+    # For generated text "it" is whichever token the reader looks at.
     positive, negative = f"for {explained}", "against it" if a.generated else f"against {explained}"
     if first.kind in ("value", "cosine"):
         positive, negative = f"raises {explained}", f"lowers {explained}"

@@ -121,7 +121,12 @@ def _of_label(units: Iterable[Unit], label: str) -> list[Unit]:
 
 
 def _unit_table(summary: Summary, units: Sequence[Unit]) -> Table:
-    """Return the table of units with bars and, where they were tested, what the answer is without them."""
+    """Return the table of units with bars and, where they were tested, how the logit changes without them.
+
+    Args:
+        summary: The summary, which says what the units are, whether they were tested, and has the texts by their ids.
+        units: The units, one at least.
+    """
     name, inputs = UNIT_NAMES[summary.unit]
     drawn = bars([(unit.mean, _interval(unit)) for unit in units])
     scale = max(abs(unit.mean) for unit in units)

@@ -90,7 +90,12 @@ class Embedding(Task):
         return [f"{prompt}{text}" for text in texts], single
 
     def comparison_notes(self, lengths: tuple[float, float], *, prompted: bool) -> Strings:
-        """Return notes where the model itself compares otherwise, or with prompts that were not read; see `Embeds`."""
+        """Return notes where the model itself compares otherwise, or with prompts that were not read; see `Embeds`.
+
+        Args:
+            lengths: The lengths (norms) of the two vectors.
+            prompted: Whether the caller has named prompts.
+        """
         steps = self.steps
         notes = []
         if steps.similarity == DOT and not steps.normalize:  # of vectors of length 1 it is the cosine
