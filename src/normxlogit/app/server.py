@@ -92,8 +92,8 @@ def make(
 
     Args:
         model: Name or folder; None for the model in the package.
-        methods: The methods that are chosen at first; by default the default.
-        host: The address that it will be served at.
+        methods: The methods that are chosen at first; None for the default method.
+        host: The address that it will be served at. At one of `LOOPBACK`, `Guard` refuses other names.
         limits: How long texts may be, and how many requests may wait; None for the default limits.
         load: Loads a model by its name or folder.
     """
@@ -106,11 +106,11 @@ def make(
     from .page import blocks, theme
 
     app = App(model, limits, load)
-    names = [method.spec for method in app.limits.allowed_methods(methods or ANSWER_METHODS[:1])]
+    method_specs = [method.spec for method in app.limits.allowed_methods(methods or ANSWER_METHODS[:1])]
     logging.getLogger("httpx").setLevel(logging.WARNING)  # a line for each request of gradio
     served = gradio.mount_gradio_app(
         FastAPI(docs_url=None, redoc_url=None, openapi_url=None),
-        blocks(app, names),
+        blocks(app, method_specs),
         path="/",
         footer_links=[],
         allowed_paths=[],

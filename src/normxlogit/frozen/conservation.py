@@ -131,19 +131,19 @@ class Conservation:
             written.copy_(self.as_leaf(written.clone()))
 
     def note(self, node: Any, result: Tensor) -> None:
-        """Note a precision, a value that may be held, and of operations without a rule their module.
-
-        A call may add several nodes.
+        """Note what the proof needs of an operation: its precision, its value if a slope may hold it, and its module.
 
         Args:
-            node: The node of the graph.
-            result: What its operation returned.
+            node: The last node that its call added to the autograd graph, which computed the result.
+            result: The tensor that it returned.
         """
-        self._dtypes.add(result.dtype)
+        self._dtypes.add(result.dtype)  # `check` allows for the rounding of the coarsest
         row = RULES.get(operation_name(node))
+        # These slopes may treat the result as a constant, and count it in the sum; see `keep_value`.
         if row is not None and row.slope in (keep_value, divide, power):
             node.metadata[VALUE] = result.detach()
-        # The nodes of the same call are those before it that have no module yet.
+        # The backward pass refuses a node without a rule, and its error names the module. A call may add several nodes:
+        # go back over them until a node that needs no module, or has that of an earlier call.
         while node is not None and operation_name(node) not in RULES and MODULE_PATH not in node.metadata:
             node.metadata[MODULE_PATH] = self.path()
             node = node.next_functions[0][0] if node.next_functions else None

@@ -281,7 +281,10 @@ def _registered_method(method: Any) -> "Method":
 
 
 def _parsed_settings(info: MethodInfo, text: str) -> Settings:
-    """Return the settings in a text such as "steps=20,aggregate=l1"; an unknown one is the constructor's to refuse."""
+    """Return the settings in a text such as "steps=20,aggregate=l1".
+
+    An unknown setting stays a text: the method's constructor refuses it by its name.
+    """
     settings: Settings = {}
     for part in filter(None, text.split(",")):
         key, equals, value = (word.strip() for word in part.partition("="))

@@ -36,13 +36,21 @@ def difference_blocks(d: ModelDifference, *, words: bool | None = None) -> list[
 
 
 def _header(d: ModelDifference, explained: str) -> Header:
-    """Return the header of a difference: both answers, and what is explained, as the heading calls it."""
-    answers = [prediction_text(answer) for answer in d.answers] or [f"{nats:.2f} nats" for nats in d.measured]
+    """Return the header of a difference, with what both models answered in the place of a prediction.
+
+    Args:
+        d: The difference.
+        explained: What is explained, such as "positive rather than negative".
+    """
+    # A completion is given to both models, which then have no answers: its log-probability by each is shown.
+    answers = [prediction_text(answer) for answer in d.answers] or [
+        f"{log_probability:.2f} nats" for log_probability in d.measured
+    ]
     described = header([d], verdict(d.verified))
     facts = [
         ("explained", f"{explained}, after minus before"),
         ("before", model_text(d.models[0])),
         ("after", model_text(d.models[1])),
-        *(fact for fact in described.facts if fact[0] == "method"),
+        *(fact for fact in described.facts if fact[0] == "method"),  # the others are replaced by those above
     ]
     return replace(described, prediction=" → ".join(answers), facts=facts)

@@ -153,10 +153,12 @@ class _PartsFinder:
         return self._with_way_to_head(parts, proved.trunk, shown.states)
 
     def _check_states_of_tokens(self, proved: ProvedHead) -> None:
-        """Refuse a trunk that returns another number of states than of tokens, as pooling ones do."""
-        if proved.trunk.hidden is None or self.pads_inside:
+        """Refuse a trunk that returns fewer or more states than tokens, as one that pools neighbouring tokens does."""
+        if self.pads_inside:  # then there may be states of its padding, too
             return
-        state_count, token_count = proved.head.piece.swap_if_time_first(proved.trunk.hidden).shape[1], self.ids.shape[1]
+        hidden: Any = proved.trunk.hidden  # a tensor: `prove_head` refuses a trunk without hidden states
+        state_count = proved.head.piece.swap_if_time_first(hidden).shape[1]  # of (B, T, H)
+        token_count = self.ids.shape[1]
         if state_count != token_count:
             raise HeadMismatchError(
                 f"the trunk of {type(self.model).__name__} gives {state_count} states for {token_count} tokens, so a "

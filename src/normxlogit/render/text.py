@@ -37,7 +37,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> Blocks:
     laid_out = layout(a, words=words)
     blocks: Blocks = [header([a], verdict(a.verified))]
     if a.scores.ndim == 1:
-        alone = len(a.media) == 1
+        alone = len(a.media) == 1  # then its parts need not say of which medium they are
         blocks += [medium.block(signed=a.signed, alone=alone) for medium in a.scored_media]
     if a.has_text or a.scores.ndim > 1:
         blocks.append(_coloured_text(a, laid_out))

@@ -177,6 +177,7 @@ def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mappi
     if not distinct:
         return {}
     are_split = "word_spans" in run.column_types  # the caller has split the words
+    # A text with words put in may be longer than the model reads; its end is cut off.
     encodings = model.encoder([text_of(parts, split=are_split) for parts in distinct], long_text="truncate")
     encoding_of = dict(zip(distinct, encodings, strict=True))
 

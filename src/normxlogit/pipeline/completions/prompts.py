@@ -119,6 +119,7 @@ def _explain_completed(
 
 def _prompt_list(model: TaskModel, prompts: Any) -> tuple[list[Any], bool]:
     """Return prompts as a list, tokenised ones as encodings, and whether a single one was given."""
+    # `continued`: `generate` counts positions from the first real token, also where padding stands before it.
     tokenised = model.encoder.read_encoded(prompts, continued=True)
     if tokenised is None:
         return read_prompts(prompts)
