@@ -449,3 +449,43 @@ def test_a_forward_that_calls_the_model_through_a_global_is_refused_with_the_rea
     refused(UnsupportedModelError, "override forward in a subclass", partial(explainer, TEXT))
     logits = model(**tokenizer(TEXT, return_tensors="pt")).logits[0]
     assert explainer(TEXT, method="occlusion").prediction.value == pytest.approx(logits.max().item(), abs=1e-6)
+
+
+class MixingHead(nn.Module):
+    """Adds the mean of the states up to a token before the vocabulary's logits."""
+
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(16, tiny.SIZE)
+
+    def forward(self, states):
+        counts = torch.arange(1, states.shape[1] + 1)[:, None]
+        return self.out(states + states.cumsum(1) / counts)
+
+
+class StatesOfLanguageModel(plain.LanguageModel):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Identity()
+
+
+class LanguageModelWithMixingHead(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.trunk = StatesOfLanguageModel()
+        self.head = MixingHead()
+
+    def forward(self, input_ids):
+        return self.head(self.trunk(input_ids))
+
+
+def test_a_vocabulary_head_over_several_tokens_is_read_behind_what_mixes_them():
+    model = plain.grown(LanguageModelWithMixingHead())
+    explainer = Explainer(model, tiny.tokenizer(), task="causal-lm")
+    text = tiny.TEXTS[0]
+    with torch.no_grad():
+        logits = model(torch.tensor([explainer.encode([text])[0].ids]))[0]
+    result = explainer(text, method="logat")
+    assert result.prediction.id == int(logits[-1].argmax())
+    assert result.prediction.value == pytest.approx(float(logits[-1].max()), abs=1e-5)
+    assert result.scores == pytest.approx(logits[:, result.target.id].numpy(), abs=1e-5)

@@ -27,7 +27,7 @@ def to_shap(results: Record | Sequence[Record]) -> Any:
         results: A result of one text, or several of them.
 
     Raises:
-        DataError: If there are none, or a result is of layers or of generated text.
+        DataError: If there are none, or a result is of layers, of generated text or of a similarity.
     """
     if not results:
         raise DataError("no results to show")
@@ -82,8 +82,7 @@ def _shap_fields(result: Record) -> _ShapFields:
         features = [f"{name or text} " for name, text in zip(units.names, units.text, strict=True)]
     base = np.zeros(a.scores.shape[:-1])  # () or (C,)
     for constant in (a.bias, a.sink):
-        # A similarity has two biases, one for each of its texts. Neither is a base for the scores of both: it stays 0.
-        if constant is not None and constant.shape == base.shape:
+        if constant is not None:
             base = base + constant
     label_names = [target.name for target in a.targets] if a.has_target_axis else None
     scores = a.scores.T.astype(np.float64)  # (T,) or (T, C)
@@ -99,6 +98,8 @@ def _check_shown(a: Attribution, result: Record) -> None:
     """
     if a is not result:
         raise DataError(f"SHAP's plots show the units of one text, not {result.described}")
+    if a.bias is not None and a.bias.shape != a.scores.shape[:-1]:
+        raise DataError("SHAP's plots add all scores to one base, and a similarity has one for each of its texts")
     if a.layers is not None:
         raise DataError("SHAP's plots know no layers; choose one with layer(...)")
     if a.completion is not None:

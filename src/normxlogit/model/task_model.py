@@ -240,7 +240,13 @@ class TaskModel:
         """
         shape = batch.inputs[copy.main_input].shape  # (B, T), or (B, T, ...) of numbers that are not token ids
         main_input = MainInput(copy.main_input, self.filler, token_shape=tuple(shape[2:]))
-        find = partial(find_parts, copy.pool, main_input=main_input, further=tuple(self.extra_inputs))
+        find = partial(
+            find_parts,
+            copy.pool,
+            main_input=main_input,
+            further=tuple(self.extra_inputs),
+            over_vocabulary=self.task.outputs.vocabulary,
+        )
         sample = sample_of(batch, self.task)
         notes: Strings = ()
         with input_errors(copy.module, batch.inputs, copy.main_input), without_autocast(sample):

@@ -46,7 +46,9 @@ def _nothing_tried(model: PreTrainedModel) -> str:
     return "nothing: no module returns hidden states"
 
 
-def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece: Headpiece) -> ProvedHead:
+def find_head(
+    pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece: Headpiece, *, over_vocabulary: bool
+) -> ProvedHead:
     """Return the head behind the first candidate with which it is proved.
 
     Args:
@@ -54,6 +56,7 @@ def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece
         candidates: Calls that could be the trunk's, likely ones first.
         traced: A pass over two texts, or over one if the model does not read a second.
         piece: How the head is called, without the trunk.
+        over_vocabulary: Whether its outputs are the vocabulary, see `prove_head`.
 
     Raises:
         HeadMismatchError: If it is proved with none; it says why for each.
@@ -62,7 +65,7 @@ def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece
     for trunk in candidates:
         try:
             with torch.inference_mode():
-                return prove_head(pool, trunk, traced, piece)
+                return prove_head(pool, trunk, traced, piece, over_vocabulary=over_vocabulary)
         except Exception as error:  # noqa: PERF203  # a wrong guess may fail in any way; the next one is tried
             reraise_out_of_memory(error)
             error_class = "" if isinstance(error, HeadMismatchError) else f"{type(error).__name__}: "
@@ -80,7 +83,7 @@ def find_head(pool: ModelPool, candidates: Iterator[Call], traced: Traced, piece
     why="the trunk is where it was guessed, and the head reads nothing else, such as a state kept from a pass before",
     when="first call, for each candidate; the head alone",
 )
-def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece) -> ProvedHead:
+def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece, *, over_vocabulary: bool) -> ProvedHead:
     """Prove the head that reads a module's output.
 
     Args:
@@ -88,6 +91,7 @@ def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece) -
         trunk: The call of the module.
         traced: The pass that it is of.
         piece: How the head is called, without the trunk.
+        over_vocabulary: Whether its outputs are the vocabulary, whose logits are computed at some tokens alone.
 
     Raises:
         HeadMismatchError: If its logits differ from the model's.
@@ -104,7 +108,7 @@ def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece) -
     rows_are_proved = rows is not None  # at each token alone
     answers_texts = traced.logits.ndim == 2  # with nothing at a token that could be compared
     tokenwise = rows_are_proved or answers_texts or head_reads_tokens_alone(logits, traced.logits[0])
-    if not tokenwise and isinstance(model, PreTrainedModel) and model.get_output_embeddings() is not None:
+    if over_vocabulary and not tokenwise:
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
     if tokenwise and not quantises_by_batch(model):
         difference = largest_difference(head.first_tokens(hidden[0, :1], inputs, rows), logits[:1])

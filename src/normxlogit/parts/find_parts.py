@@ -43,7 +43,12 @@ class _ShownStates(NamedTuple):
 
 
 def find_parts(
-    pool: ModelPool, text: Inputs, main_input: MainInput, further: tuple[str, ...] = ()
+    pool: ModelPool,
+    text: Inputs,
+    main_input: MainInput,
+    further: tuple[str, ...] = (),
+    *,
+    over_vocabulary: bool = False,
 ) -> tuple[Parts, FirstText]:
     """Record a copy's pass over a text beside another, and find and prove the parts of the model.
 
@@ -52,6 +57,7 @@ def find_parts(
         text: The inputs of a text, (1, T).
         main_input: The input that holds what is explained.
         further: The names of inputs beside the text, which the head may read, too.
+        over_vocabulary: Whether the outputs are the vocabulary: then a head must answer at a token alone as in a text.
 
     Returns:
         The parts, with a head or with the reason why none was proved; and what the model answered to the text.
@@ -65,7 +71,7 @@ def find_parts(
         raise non_finite_error(pool.model, traced.inputs, traced.calls)
     finder = _PartsFinder(pool, main_input, traced)
     shown = finder.shown_states()
-    parts = finder.parts_with_head(shown, further)
+    parts = finder.parts_with_head(shown, further, over_vocabulary=over_vocabulary)
     if parts.headpiece is None and finder.are_latents(shown.embedded):
         shown = _ShownStates()  # no layer has a state for each token that could be scored
     outputs, embedding = finder.layer_outputs(parts.trunk, shown)
@@ -127,7 +133,7 @@ class _PartsFinder:
 
     # --- the head, and what depends on it ----------------------------------------------------------------------------
 
-    def parts_with_head(self, shown: _ShownStates, further: tuple[str, ...]) -> Parts:
+    def parts_with_head(self, shown: _ShownStates, further: tuple[str, ...], *, over_vocabulary: bool) -> Parts:
         """Return the parts with a proved head, or with the reason why there is none."""
         skipped = {call.path: Form.of(call.returned) for call in self.layers}
         # Each candidate's path and form are filled in for the trunk's.
@@ -139,7 +145,7 @@ class _PartsFinder:
                 candidates = plain_trunk_candidates(self.model, self.calls, self.layers, logits, shape)
             else:
                 candidates = trunk_candidates(self.model, self.calls, shown.states)
-            proved = find_head(self.pool, candidates, self.traced, piece)
+            proved = find_head(self.pool, candidates, self.traced, piece, over_vocabulary=over_vocabulary)
             self._check_states_of_tokens(proved)
         except HeadMismatchError as error:
             return replace(parts, head_error=str(error))

@@ -103,9 +103,9 @@ def _check_arguments(a: Attribution, kind: PlotKind | None, k: int | None) -> No
     if kind in (None, "heatmap"):
         return
     if a.completion is not None:
-        raise InputError(f"a completion is drawn as a heat map; of one of its tokens, as a[0], there are {kind}")
+        raise InputError(f"a completion is drawn as a heat map; kind={kind!r} draws one of its tokens, as a[0]")
     if a.scores.ndim > 1:
-        raise DataError(f"{kind} need one score for each token; choose with a[target] and a.layer(...)")
+        raise DataError(f"kind={kind!r} draws one score for each token; choose with a[target] and a.layer(...)")
 
 
 def _plot_completion(a: Attribution, k: int | None) -> "Figure":

@@ -48,6 +48,13 @@ def test_shap_begins_at_the_bias(explainer):
     assert explainer(TEXT, method="normxlogit").to_shap().base_values == 0
 
 
+@pytest.mark.usefixtures("shap")
+def test_shap_has_no_base_for_the_scores_of_two_texts():
+    pytest.importorskip("normxlogit.similarity", reason="the wing is not there")
+    embedder = Explainer(tiny.model("bert").base_model, tiny.tokenizer_for("bert"), task="embedding", pooling="mean")
+    refused(DataError, "each of its texts", embedder.similarity("the cat", "a dog").to_shap)
+
+
 def rows_of(latex: str) -> list[list[str]]:
     """Return the cells of a table, its head first."""
     assert latex.startswith("\\begin{tabular}")
