@@ -23,7 +23,8 @@ class Action(NamedTuple):
         request: The places of the sources that are the user's last message; empty if the user says nothing.
         request_loss: The drop of what is measured without that message, in nats; NaN if not measured.
         other: The answer that the call is explained against; empty for none.
-        tokens: The first token of the call that differs from the other answer's, and the other answer's.
+        tokens: The first token of the call that differs from the other answer's, and the other answer's; empty without
+            another answer.
         odds: How much likelier this token is than the other answer's, in nats; NaN without another answer.
         own_words: Of a call that rests most on the assistant's own words before it: the source without which these are
             least likely, and the drop of their log-probability. None of another call, or if not measured.
@@ -56,9 +57,9 @@ class Action(NamedTuple):
     def _of_call(self, first: "FirstSource") -> str:
         """Return what the call rests on."""
         call, source = f"the call of {one_line(self.tool)}", first.described
-        if first.nats is None:
+        if first.nats is None:  # nothing was left out
             return f"{call} rests most on {source}"
-        without = likelihood_text(-first.nats)
+        without = likelihood_text(-first.nats)  # what is lost is positive, and makes the call less likely
         if first.nats <= LEAST_LOSS:
             return f"{call} loses little without any source that was left out: without {source} it is {without}"
         if first.is_first_of_each:
@@ -74,9 +75,9 @@ class Action(NamedTuple):
         tokens = " and ".join(quoted(visible(token)) for token in self.tokens)
         where = f"where they part ({tokens})"
         line = f"{one_line(self.tool)}, not {one_line(self.other)}: {where} it is {likelihood_text(self.odds)}"
-        if first.nats is None:
+        if first.nats is None:  # nothing was left out
             return f"{line}; that rests most on {first.described}"
-        odds_without = self.odds - first.nats
+        odds_without = self.odds - first.nats  # against another answer, what a source takes away are odds
         without = likelihood_text(odds_without)
         if first.nats > LEAST_LOSS and odds_without <= 0 < self.odds:  # the other answer would be the likelier one
             line = f"{line}, because of {first.described}: without it {without}"
@@ -142,7 +143,7 @@ class FirstSource(NamedTuple):
     @property
     def described(self) -> str:
         """Its name, text and share."""
-        share = 0.0 if math.isnan(self.share) else self.share
+        share = 0.0 if math.isnan(self.share) else self.share  # NaN where nothing speaks for the call
         text = f" {quoted(self.text)}" if self.text else ""
         return f"{one_line(self.name)}{text} ({share:.0%} of the evidence)"
 
@@ -150,4 +151,5 @@ class FirstSource(NamedTuple):
 def quoted(text: str) -> str:
     """Return a text in quotation marks on one line, a long one without its end."""
     text = one_line(text)
+    # The three dots count among the characters.
     return f'"{text}"' if len(text) <= LONGEST else f'"{text[: LONGEST - 3].rstrip()}..."'

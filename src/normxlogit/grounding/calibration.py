@@ -54,11 +54,13 @@ class Calibration(NamedTuple):
 
     def is_of(self, reader: tuple[float, ...]) -> bool:
         """Return whether it was fitted to the measurements of a reader, see `reader_of`."""
+        # Another tokenizer divides `FIXED` into another number of tokens, and each has a gain.
         return len(self.reader) == len(reader) and np.allclose(self.reader, reader, rtol=0, atol=TOLERANCE)
 
 
 def curve(supports: Array, slope: float, intercept: float) -> Array:
     """Return the probability of each support, of any shape."""
+    # torch's, as NumPy has no sigmoid and its exp overflows where supports are very low.
     return torch.as_tensor(slope * supports + intercept).sigmoid().numpy()
 
 
@@ -98,8 +100,10 @@ def platt(supports: Array, is_supported: Labels) -> tuple[float, float]:
 
     counts = np.where(is_supported, is_supported.sum(), (~is_supported).sum())  # (n,)
     of_label = (counts + 1) / (counts + 2)  # (n,)
+    # scikit-learn takes no probabilities for labels: each sentence is there with both, and weights say how likely.
     both_labels = np.concatenate([is_supported, ~is_supported])  # (2n,)
     weights = np.concatenate([of_label, 1 - of_label])  # (2n,)
+    # An infinite C is no regularisation: the curve is the likeliest one.
     regression = LogisticRegression(C=np.inf).fit(np.tile(supports, 2)[:, None], both_labels, weights)
     return float(regression.coef_[0, 0]), float(regression.intercept_[0])
 
@@ -114,7 +118,7 @@ def reader_of(model: TaskModel) -> tuple[float, ...]:
 def calibration_for(model: TaskModel) -> Calibration | None:
     """Return the calibration that was fitted to a model's measurements; None without one."""
     calibrations = list(_kept().values())
-    reader = reader_of(model) if calibrations else ()
+    reader = reader_of(model) if calibrations else ()  # the model reads only where there is something to compare with
     return next((calibration for calibration in calibrations if calibration.is_of(reader)), None)
 
 
@@ -125,6 +129,7 @@ def save(calibration: Calibration) -> Path:
         raise DataError(f"{FOLDER_VARIABLE} is empty, so that nothing is kept: set it to a folder, or unset it")
     folder.mkdir(parents=True, exist_ok=True)
     new = folder / f"{hashlib.sha256(str(calibration.reader).encode()).hexdigest()[:16]}.json"
+    # An earlier file has another name where the same reader measured slightly other gains, as on another device.
     path = next((path for path, earlier in _kept().items() if earlier.is_of(calibration.reader)), new)
     write_json(plain(calibration), path)
     return path
@@ -144,7 +149,7 @@ def load(path: Path) -> Calibration:
 
 
 def _folder() -> Path | None:
-    root = cache_folder()
+    root = cache_folder()  # None where the user has turned the cache off
     return None if root is None else root / "calibrations"
 
 

@@ -98,9 +98,11 @@ def cite(
     checker, rank = checker_of(options.get("checker")), options.get("rank", False)
     model = explainer.language_model
     settings = Options(method=named_or_default(options.get("method"), "completions"), verify=verify)
+    # None: how much there is to do is known only behind the answer, so steps are shares of the work.
     with progress_bar(None, options.get("progress"), "answering") as update:
         asked: dict[str, Any] = {name: value for name, value in options.items() if name in ASKED}
         answered = read_answered(model, question, documents, max_new_tokens=max_new_tokens, **asked)
+        # Only now: whether the answer is a call is known when the conversation is read.
         if answered.prompt.call is not None and (checker is not None or rank):
             raise InputError("checker= and rank= are about sentences, and the answer is a call of a tool")
         if rank and answered.completed.encoding.media:

@@ -105,6 +105,7 @@ class Checker:
         self.explainer: Explainer = model if isinstance(model, Explainer) else Explainer(model)
         self.template, self.position = template, position
         self._generates = isinstance(self.explainer.task_model.task, Generates)
+        # A model that writes its label has none of its own: those of the caller are all that it may write.
         names = tuple(labels or ()) if self._generates else self.explainer.task_model.task.outputs.labels
         self.labels: dict[str, Opinion] = _opinions(names, labels)
         if template is not None:
@@ -116,6 +117,7 @@ class Checker:
     def marks_words(self) -> bool:
         """Whether it marks the words of an answer that the sources do not support."""
         task = self.explainer.task_model.task
+        # A classifier of tokens: it has labels, which generating models lack, and does not pool the text to one answer.
         return bool(task.outputs.labels) and not task.position.pooled and self.position is None
 
     def compare(self, pairs: Sequence[Sequence[Pair]]) -> list[Check]:
@@ -130,9 +132,11 @@ class Checker:
             A check of each sentence, whose source is the place of the pair.
         """
         distinct = list(dict.fromkeys(chain.from_iterable(pairs)))
+        # Only the comparisons that decide are explained: the method costs more than the prediction.
         checks = {each.pair: each.check for each in self._predictions(distinct, NOT_EXPLAINED)}
         places = [_decisive([checks[pair] for pair in group]) for group in pairs]
         deciding = [group[place] for group, place in zip(pairs, places, strict=True) if group]
+        # An iterator: sentences without sources have no check in it, and take none.
         explained = map(self._with_words, self._predictions(deciding, None))
         return [next(explained)._replace(source=place) if place >= 0 else Check() for place in places]
 
@@ -152,9 +156,11 @@ class Checker:
         marked = self.explainer((prompt, answer), position=ALL, method=NOT_EXPLAINED)
         predictions = zip(marked.targets, marked.predictions, strict=True)
         prediction_at = {target.position: prediction for target, prediction in predictions}
-        sentence_ends = np.cumsum([len(sentence) + 1 for sentence in sentences])  # in the answer, exclusive
+        # In the answer, exclusive, each with the space behind it.
+        sentence_ends = np.cumsum([len(sentence) + 1 for sentence in sentences])
         checks: list[list[Check]] = [[] for _ in sentences]
         for word in marked.words(sequence=1):
+            # On the right: a word that begins where a sentence ends is of the next one.
             sentence = np.searchsorted(sentence_ends, word.start, side="right")
             for token in word.tokens:
                 if token in prediction_at:  # the first token of a word, which has the word's label
@@ -182,6 +188,7 @@ class Checker:
     ) -> list["Checked"]:
         """Return how likely the first token of a label is after each text; what is explained is this one."""
         first = self._first_token(label)
+        # Words speak for a label rather than for another one: of several others, the first.
         contrast = next((self._first_token(name) for name in self.labels if name != label), None)
         results = self.explainer.explain_completion(
             self._prompts(texts), [[first]] * len(texts), target=first, contrast=contrast, method=method
@@ -199,6 +206,7 @@ class Checker:
     def _check(self, prediction: "Prediction") -> Check:
         """Return what a prediction says."""
         opinion = self.labels.get(prediction.label, "")
+        # None of a regression, whose output is a number.
         return Check(label=prediction.label, probability=float(prediction.probability or 0.0), opinion=opinion)
 
     def _prompts(self, texts: Sequence[str]) -> list[Any]:
@@ -208,6 +216,7 @@ class Checker:
         return [[{"role": "user", "content": text}] for text in texts]
 
     def _first_token(self, label: str) -> int:
+        # The token that the model would write first: labels are told by it alone.
         ids: list[int] = self.explainer.tokenizer(label, add_special_tokens=False)["input_ids"]
         return ids[0]
 
@@ -255,6 +264,7 @@ def _words_in(explained: "Attribution", start: int, template: str, pair: Pair, f
         pair: Both.
         field: Which of them: "source" or "sentence"; no words if the template has no such field.
     """
+    # What stands before the field, with the fields in it filled.
     start += len(_filled(template.partition(f"{{{field}}}")[0], pair))
     part: str = getattr(pair, field)
     return [word for word in explained.words(sequence=0) if start <= word.start < start + len(part)]
@@ -276,7 +286,7 @@ def _likeliest(of_labels: Sequence[Checked]) -> Checked:
 def _check_of_words(words: Sequence[Check]) -> Check:
     """Return what the checks of a sentence's words say of it: the surest mark, or the least sure word without one."""
     marked = [word for word in words if word.opinion in ("unsupported", "contradicts")]
-    if not marked:
+    if not marked:  # the least sure word decides; a sentence without tokens of its own has none
         return min(words, key=lambda word: word.probability, default=Check())._replace(words=())
     surest = max(marked, key=lambda word: word.probability)
     return surest._replace(words=tuple(text for word in marked for text in word.words))
@@ -299,7 +309,7 @@ def _opinions(names: Sequence[str], meant: Mapping[str, Opinion] | None) -> dict
 
 
 def _opinion_by_name(name: str) -> Opinion:
-    spelled = comparable(name).text.replace("_", " ")
+    spelled = comparable(name).text.replace("_", " ")  # "NOT_ENTAILMENT" as "not entailment"
     for opinion, beginnings in OPINIONS.items():
         if spelled.startswith(beginnings):
             return opinion
@@ -309,6 +319,7 @@ def _opinion_by_name(name: str) -> Opinion:
 def _check_template(template: str) -> None:
     """Refuse a template with other fields, or without a source."""
     try:
+        # None comes with the text behind the last field.
         fields = {field for _, field, _, _ in Formatter().parse(template) if field is not None}
     except ValueError as error:
         raise InputError(f"template= is not a format string: {error}") from None

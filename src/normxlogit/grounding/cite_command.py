@@ -146,6 +146,7 @@ def _call_or_text(contrast: str) -> Any:
         value = json.loads(contrast)
     except ValueError:
         return contrast
+    # Other JSON may be an answer in words that happens to be JSON, such as a number.
     return value if isinstance(value, dict) and {"name", "function"} & value.keys() else contrast
 
 
@@ -162,9 +163,11 @@ def _check_conversation(messages: Path, output: Path | None, others: list[Any]) 
 def _written_answer(text_or_file: str | None) -> str | None:
     """Return an answer from a file, from standard input ("-"), or typed as several words; None for none."""
     if text_or_file is None or text_or_file == "-":
+        # None stays None.
         return text_or_file and decoded(sys.stdin.buffer.read(), "standard input")
     if is_existing_path(text_or_file):
         return "\n\n".join(read_file(text_or_file).values())
+    # One word, or a name with a suffix of documents, is rather a file that is not there.
     if len(text_or_file.split()) < 2 or text_or_file.lower().endswith(tuple(READERS)):
         advice = "an answer that is typed has several words, and - is standard input"
         raise InputError(f"--answer: there is no file {text_or_file}; {advice}")
@@ -178,7 +181,7 @@ def _documents(names: list[str], output: Path | None, answer: str | None) -> lis
     for path in [Path(name) for name in names if name != "-"]:
         if not path.exists():  # found before the model is loaded
             raise DataError(f"cannot read {path}: there is no such file")
-        check_output(output, *(files_in(path) if path.is_dir() else [path]))
+        check_output(output, *(files_in(path) if path.is_dir() else [path]))  # no input is overwritten
     return [_standard_input() if name == "-" else Path(name) for name in dict.fromkeys(names)]
 
 

@@ -55,13 +55,14 @@ def citation_row(result: "Citations") -> Fields:
         row |= _message_columns(result)
     if result.tested is not None:
         row["sentence_losses"] = _null_for_nan(result.sentence_losses)
-        row["source_losses"] = _null_for_nan(result.source_losses.ravel())
+        row["source_losses"] = _null_for_nan(result.source_losses.ravel())  # those of each sentence, one after another
     return row
 
 
 def _message_columns(result: "Citations") -> Fields:
     """Return the columns of conversations: the messages, and which of them the answer rests on."""
     shares = np.zeros(len(result.messages), np.float32)  # (M,)
+    # No index is -1 here: `Citations.validate` refuses a source that is in no message.
     np.add.at(shares, result.message_indices, np.nan_to_num(result.shares))
     messages = [list(dict.fromkeys(sentence.messages)) for sentence in result.support]  # each once
     return {"message_spans": plain(result.messages), "message_shares": shares, "sentence_messages": messages}

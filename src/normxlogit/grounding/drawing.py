@@ -39,6 +39,7 @@ def citation_blocks(cited: Citations, *, words: bool | None = None, verbose: boo
     a, answer = cited.attribution, _marked_answer(cited)
     verdict_of = dict(zip(cited.concluding, (sentence.verdict for sentence in cited.support), strict=True))
     verdicts = [verdict_of.get(k, "reasoning") for k in range(len(a.targets))]
+    # Earlier parts by the scores as they are: in those that are weighted, sources and parts do not compare.
     links = links_of(cited.direct_evidence, verdicts, a)
     prompt = Fold("The prompt as the model reads it", [as_sentences([Piece(a.prompt or "")], small=True)])
     underlined = f"underlined: a number, a name or a long word that stands in {NOWHERE[cited.origin]}"
@@ -55,6 +56,7 @@ def citation_blocks(cited: Citations, *, words: bool | None = None, verbose: boo
         *_removals_of_several(cited),
         *_source_tables(cited, verbose=verbose),
         Legend(SHARE.format("a"), styles=[underlined] if is_underlined else []),
+        # The turns of a conversation show its sources already.
         prompt if cited.messages else prompt_fold(cited.evidence),
     ]
 
@@ -63,7 +65,7 @@ def _removals_of_several(cited: Citations) -> list[Table]:
     """Return what the answer loses without documents, or other parts of several sources."""
     tested = cited.verified
     if tested is None or all(len(removal.tokens) == 1 for removal in tested.single):
-        return []
+        return []  # the tables of sources say what is lost without each
     return removals_table(tested)
 
 
@@ -111,6 +113,7 @@ def _ranking_table(cited: Citations) -> list[Table]:
     """Return the sentences in the order of their doubt, with what orders them; none if they were not ranked."""
     names = ["sentence", "words in one sentence", "a passage after it, per token"]
     names.append(f"numbers and names in {NOWHERE[cited.origin]}")
+    # The first one stands for all: they were calibrated together, or none was.
     names += [
         f"supported among those like it in {each.calibrated_on}" for each in cited.ranking[:1] if each.calibrated_on
     ]
@@ -140,6 +143,7 @@ def _source_tables(cited: Citations, *, verbose: bool) -> list[Block]:
     if not rows:
         return [Paragraph("no source is cited"), *_measurements(cited, verbose=verbose)]
     caption = "Sources; without a number: left out as a test, and not cited" if tested else "Sources"
+    # Losses are behind the verdicts: their table is folded with the other measurements.
     losses = source_table(rows, "What the answer loses without each")
     without_losses = source_table([row._replace(nats=None) for row in rows], caption)
     return [without_losses, *_measurements(cited, losses, verbose=verbose)]
@@ -157,7 +161,7 @@ def _document_table(cited: Citations) -> list[Table]:
     """Return how likely the answer is after each document alone, and what the others make likelier in the best one."""
     documents = cited.top_documents()
     first = documents[0]
-    if first.nats is None:
+    if first.nats is None:  # none was read alone: those that were come first
         return []
     leads = {lead.name: lead.described for lead in cited.leads}
     kind = "message" if cited.messages else "document"
@@ -183,10 +187,11 @@ def _marked_answer(cited: Citations) -> list[Piece]:
     """Return the answer in pieces, each sentence with the numbers of its citations, each missing word by itself."""
     answer, marks = list[Piece](), dict(zip(cited.concluding, cited.marks, strict=True))
     for piece in answer_pieces(cited.attribution):
-        if piece.part is None:
+        if piece.part is None:  # what stands between sentences
             answer.append(piece)
         else:
             answer += _marked_piece(cited, piece, cited.attribution.target_spans[piece.part])
+            # The numbers stand behind the last piece of the sentence; those of reasoning cite nothing.
             answer[-1] = answer[-1]._replace(cited=marks.get(piece.part, ()))
     # A space between two words is nothing that can be chosen.
     return [p if p.text.strip() else p._replace(part=None, source=None) for p in answer if p.text]
@@ -203,6 +208,7 @@ def _marked_piece(cited: Citations, piece: Piece, span: Span) -> list[Piece]:
 def _chat_of(cited: Citations, answer: Sequence[Piece]) -> Chat:
     """Return a conversation and the answer with its marks; long messages that it does not rest on are folded."""
     by_place = sorted(cited.top(len(cited.sources)), key=lambda source: source.source)
+    # The last message of the user is never folded; -1 where there is none.
     question = max((i for i, message in enumerate(cited.messages) if message.role == "user"), default=-1)
     turns = []
     for index, message in enumerate(cited.messages):
@@ -226,7 +232,7 @@ def _message_pieces(cited: Citations, message: MessageSpan, sources: Sequence[So
     """Return a message in pieces, its sources with their shares and numbers; a picture or a sound by its kind."""
     placed = []
     for source in sources:
-        share, number = f"{np.nan_to_num(source.share):.0%}", source.number
+        share, number = f"{np.nan_to_num(source.share):.0%}", source.number  # NaN where nothing speaks for the answer
         piece = Piece("", name=source.name, number=share, source=source.source, cited=(number,) if number else ())
         placed.append((*cited.spans[source.source], piece))
     if message.role in MEDIA:  # whose placeholder says nothing

@@ -138,6 +138,7 @@ class ComparedText:
         text = _with_unescaped(text)
         self.form = comparable(text)
         self.negations = negations_in(self.form.text)
+        # As they are written and as they are compared: "twelve" and "year", and "twelveyear" of "twelve-year".
         self._words = set(map(folded, [*_LETTERS.findall(text), *_LETTERS.findall(self.form.text)]))
         self.stems = {word[:STEM] for word in self._words if len(word) >= STEM}
         self.forms = with_same(self._words | forms_in(text) | forms_in(self.form.text))
@@ -145,7 +146,7 @@ class ComparedText:
     def has(self, word: str, kind: WordKind) -> bool:
         """Return whether a word, or each part of it, stands in the text."""
         has_value = has_number(self.forms, word)
-        if has_value or kind == "number":
+        if has_value or kind == "number":  # digits have no letters to look for; a numeral, "twelve", is a word too
             return has_value
         parts = [part for part in _LETTERS.findall(word) if len(part) > 1]  # not the first letter of "o'clock"
         has_parts = bool(parts) and all(self._has_form(folded(part), kind) for part in parts)
@@ -158,6 +159,7 @@ class ComparedText:
         """
         if word in self.forms:
             return True
+        # Of scripts without spaces it is not known where words end; a short word stands in longer ones by chance.
         is_unspaced = bool(_UNSPACED.search(word))
         if (is_unspaced or (kind == "word" and len(word) >= LONG)) and word in self.form.text:
             return True
@@ -193,6 +195,7 @@ class ComparedText:
 
 def _with_unescaped(text: str) -> str:
     """Return a text, and again with the escapes of JSON in it as what they stand for, if it has any."""
+    # The text as it is stays: a backslash may be one that is meant.
     unescaped = _ESCAPES.sub(lambda match: str(json.loads(f'"{match.group()}"')), text)
     return text if unescaped == text else f"{text}\n{unescaped}"
 
@@ -215,6 +218,7 @@ def words_not_in(text: str, span: Span, other: Span) -> tuple[Span, ...]:
         is_escaped = any(overlap((word.start, word.end), span) for span in escaped)
         return is_escaped or other_text.has(word.text, word.kind)
 
+    # Neighbours in the order of the text, so that a run is one place.
     runs = groupby(all_words(own), key=is_in_other)
     differing = [list(words) for is_there, words in runs if not is_there]
     return tuple((first + words[0].start, first + words[-1].end) for words in differing)
@@ -253,10 +257,11 @@ def _is_doubtful(sentence: str, words: Sequence[StatedWord], place: int, source:
     It asks what the sentence states, has its numbers and names in another order, or another number where it lacks one.
     """
     numbers = [word for word in words if word.kind in ("number", "numeral")]
-    if any(place not in word.sources for word in numbers):
+    if any(place not in word.sources for word in numbers):  # a number of its own may be meant for the one it lacks
         own, original = ComparedText(sentence), source.form.original
         return any(not own.has(original[start:end], kind) for start, end, _, kind in numbers_in(original, LEAST))
     stated = [word for word in words if is_stated(word) and place in word.sources]
+    # In the order of the sentence; of other words the order says little.
     places = [source.place_of(word) for word in stated if word in numbers or word.text[0].isupper()]
     is_in_order = all(second >= first - NEAR for first, second in pairwise(places))
     return asks(source.form.original, sentence) or not is_in_order
@@ -265,7 +270,7 @@ def _is_doubtful(sentence: str, words: Sequence[StatedWord], place: int, source:
 def asks(text: str, sentence: str = "") -> bool:
     """Return whether a text ends with a question mark, and a sentence does not."""
     ends = [part.rstrip(CLOSING).endswith(tuple(QUESTION_MARKS)) for part in (text, sentence)]
-    return ends == [True, False]
+    return ends == [True, False]  # an empty sentence does not ask
 
 
 def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
@@ -283,7 +288,7 @@ def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
     for word in words:
         for source in word.sources:
             weights[source] += math.log((1 + count) / len(word.sources))
-    return min(weights, key=lambda source: (-weights[source], source), default=None)
+    return min(weights, key=lambda source: (-weights[source], source), default=None)  # of equal ones the earlier
 
 
 def is_quotation(sentence: str, source: ComparedText) -> bool:
@@ -299,6 +304,7 @@ def is_quotation(sentence: str, source: ComparedText) -> bool:
     original = source.form.original
     if len(word_spans(body)) < LEAST_QUOTED or asks(original, sentence):
         return False
+    # Slices, as there is no character beside the text: they are empty there.
     return any(
         _is_edge(original[:start].rstrip()[-1:]) and _is_edge(original[end:].lstrip()[:1])
         for start, end in source.form.find(body)
@@ -327,7 +333,7 @@ def all_words(sentence: str) -> list[SentenceWord]:
         if not any(overlap(match.span(), (number.start, number.end)) for number in numbers)
     ]
     words += [SentenceWord(start, end, sentence[start:end], kind) for start, end, _, kind in numbers]
-    return sorted(words)
+    return sorted(words)  # by their first characters
 
 
 def _kind(sentence: str, match: "regex.Match[str]", number_ends: Sequence[int]) -> WordKind:
@@ -336,7 +342,7 @@ def _kind(sentence: str, match: "regex.Match[str]", number_ends: Sequence[int]) 
     if not word[0].isalpha() or (is_unit(word) and len(sentence[: match.start()].rstrip(_SPACES)) in number_ends):
         return "unit"
     before = sentence[: match.start()].rstrip()[-1:]
-    is_inside = before.isalnum() or before in _INSIDE
+    is_inside = before.isalnum() or before in _INSIDE  # so is "", at the beginning: hence "and before"
     return "name" if word[0].isupper() and len(word) > 1 and is_inside and before else "word"
 
 

@@ -59,6 +59,7 @@ class Reading(NamedTuple):
 
         D is the log-probability with the sources, N without them (the uncertainty coefficient).
         """
+        # N is 0 of a sentence without words. Where N is NaN, `max` returns its first argument, which is NaN too.
         return max(1 - self.nats / self.nats_without, -1.0) if self.nats_without else math.nan
 
     def gain_of(self, stated: StatedWord) -> float:
@@ -76,9 +77,10 @@ class Reading(NamedTuple):
         Args:
             stated: The word.
         """
-        return min((word.nats for word in self._words_in(stated)), default=0.0)
+        return min((word.nats for word in self._words_in(stated)), default=0.0)  # 0 is no surprise
 
     def _words_in(self, stated: StatedWord) -> list[WordReading]:
+        # Words that overlap: one by the tokens may be a part of a stated one, or hold several.
         return [word for word in self.words if word.start < stated.end and stated.start < word.end]
 
 

@@ -56,6 +56,7 @@ def negations_in(form: str) -> frozenset[str]:
     Args:
         form: A text in the form in which texts are compared.
     """
+    # Parts are looked for inside words, whole negations only as words: "no" is not in "north".
     parts = {part for part in _PARTS if part in form}
     return _NEGATIONS.intersection(_WORD.findall(form)) | parts | {*_FOREIGN.findall(form)}
 

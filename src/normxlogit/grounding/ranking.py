@@ -32,6 +32,7 @@ def share_of_words(sentence: str, text: ComparedText) -> float:
         sentence: A sentence of an answer.
         text: A text of the sources.
     """
+    # By their texts: a word that comes twice counts once.
     kinds: dict[str, WordKind] = {part: word.kind for word in all_words(sentence) for part in _PARTS.findall(word.text)}
     return sum(text.has(part, kind) for part, kind in kinds.items()) / len(kinds) if kinds else 0.0
 
@@ -68,4 +69,5 @@ def support(shared: float, passage_gain: float, missing: int) -> float:
         passage_gain: How much likelier it makes a passage, in nats a token, see `passages.passage_gains`.
         missing: How many of its numbers and names stand nowhere, see `missing_names`.
     """
+    # However many are missing: one is enough to doubt a sentence.
     return shared + (1 - math.exp(-passage_gain)) * PASSAGE_WEIGHT - (missing > 0) * MISSING_WEIGHT

@@ -110,6 +110,7 @@ class Citations(Record):
     @property
     def tested(self) -> Verification | None:
         """The losses without each source and without all; None if not measured."""
+        # Sentences of the reasoning, which `verify="reasoning"` leaves out, are units of the answer and no sources.
         removed = () if self.verified is None else [unit for r in self.verified.single for unit in r.tokens]
         return None if "answer" in map(self.attribution.units.kind.__getitem__, removed) else self.verified
 
@@ -117,6 +118,7 @@ class Citations(Record):
     def concluding(self) -> list[int]:
         """The indices of the attribution's targets that are not reasoning."""
         answer_start = len(self.text) - len(self.answer)
+        # With their marks: a sentence that is nothing but a mark is no answer.
         thoughts = [moved(span, answer_start) for span in self.attribution.marked_reasoning]
         spans = enumerate(self.attribution.target_spans)
         return [target for target, span in spans if not any(overlap(span, thought) for thought in thoughts)]
@@ -194,8 +196,9 @@ class Citations(Record):
             return self.attribution
         scores, weighted = self.attribution.scores.copy(), self.weighted_scores  # (K, U) each
         sources = np.array(self.sources)
-        places = np.ix_(weighted[:, sources].any(1), sources)
+        places = np.ix_(weighted[:, sources].any(1), sources)  # of the sentences that some source has a score for
         scores[places] = weighted[places]
+        # With the rest of the result they would not add up to these scores.
         return replace(self.attribution, scores=scores, bias=None, sink=None)
 
     def through(self, spans: Literal["reasoning"] | Sequence[Span] | None = None) -> Attribution:
@@ -210,6 +213,7 @@ class Citations(Record):
         weighted, units = self.direct_evidence.scores.copy(), self.attribution.units  # (K, U)
         is_unit = np.array([sequence is not None for sequence in units.sequence])  # a source or a part of the answer
         kinds = np.array(units.kind)  # (U,)
+        # The rest of the prompt, and what of the answer is in no part, are no sources to be passed on.
         weighted[:, np.isin(kinds, APART) & ~is_unit] = 0
         if self.weighted_scores is not None:
             of_answer = (kinds == "answer") & is_unit
@@ -234,7 +238,7 @@ class Citations(Record):
         removals = self.tested.single
         removal = max(removals, key=lambda removal: removal.original - removal.value)
         places = tuple(place for place, unit in enumerate(self.sources) if unit in removal.tokens)
-        name, text = removal.units[0], ""
+        name, text = removal.units[0], ""  # of a message or a paragraph, whose text is that of several sources
         if len(places) == 1:
             name, text = self.names[places[0]], self._source_units.text[places[0]]
         share = float(np.nansum(self.shares[list(places)]))
@@ -254,6 +258,7 @@ class Citations(Record):
         tested, target = self.tested, self.conclusion.targets[0]
         if tested is None or not tested.single or target.name != BEGINNING or target.contrast is not None:
             return None
+        # The first value is that of the first part of the call, which is its beginning.
         least = min(tested.single, key=lambda removal: removal.values[0])
         return Beginning(math.exp(tested.original.values[0]), least.units[0], math.exp(least.values[0]))
 
@@ -327,17 +332,20 @@ class Citations(Record):
         """
         shares = dict[str, float]()
         for source in self._ranked_by_score(sentence):
-            shares.setdefault(source.document, source.share)
+            shares.setdefault(source.document, source.share)  # of its best source, which comes first
         gains = sorted(self.alone, key=lambda gain: gain.evidence(sentence), reverse=True)
         read = {gain.name: Document(gain.name, gain.of(sentence), shares[gain.name], gain.words) for gain in gains}
         unread = [Document(name, None, share) for name, share in shares.items() if name not in read]
         first, *others = [*read.values(), *unread]
+        # What leads to the first document was measured for the answer as a whole.
         leads = {} if sentence is not None else {lead.name: lead.nats for lead in self.leads}
+        # The sort is stable: documents of which no lead is known keep their order.
         others.sort(key=lambda document: leads.get(document.name, -math.inf), reverse=True)
         return [first, *others][:k]
 
     def citations(self) -> list[Source]:
         """Return the cited sources, in the order of their numbers in the answer."""
+        # A source begins with its number, which no two have.
         return sorted(source for source in self._sources(self.shares) if source.number is not None)
 
     def _ranked_by_score(self, sentence: int | None) -> list[Source]:
@@ -372,7 +380,7 @@ class Citations(Record):
         """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
         text, position = "", len(self.text) - len(self.answer)
         for (start, end), numbers in zip(self.sentence_spans, self.marks, strict=True):
-            end = start + len(self.text[start:end].rstrip())
+            end = start + len(self.text[start:end].rstrip())  # numbers stand before the white space
             text += self.text[position:end] + "".join(map("[{}]".format, numbers))
             position = end
         return text + self.text[position:]
@@ -402,6 +410,7 @@ class Citations(Record):
     def _check_sentences(self, count: int) -> None:
         """Raise ValueError if not each sentence has what is said of it."""
         require(count > 0, "attribution: an answer that is all reasoning")
+        # Readings and the ranking may be missing as a whole.
         lengths = {len(self.support), len(self.facts), len(self.readings) or count, len(self.ranking) or count}
         lengths |= {len(gain.nats) for gain in self.alone}
         require(lengths == {count}, "support, facts, readings, ranking, alone: not one for each sentence")
@@ -423,7 +432,7 @@ class Citations(Record):
     def _check_messages(self) -> None:
         """Raise ValueError if the messages are not in the order of the prompt, or a source is in none of them."""
         edges = [edge for message in self.messages for edge in (message.start, message.end)]
-        edges = [0, *edges, len(self.text) - len(self.answer)]
+        edges = [0, *edges, len(self.text) - len(self.answer)]  # all of them before the answer
         require(edges == sorted(edges), "messages: not one after the other in the prompt")
         for index, (_, end) in zip(self.message_indices, self.spans, strict=True):
             require(index >= 0 and end <= self.messages[index].end, "messages: a source that is not in one of them")
@@ -451,7 +460,7 @@ class Citations(Record):
 
     def _described(self, target: Target) -> Fields:
         """Return the text of a sentence and its span; of a part of a call its name as well."""
-        span = target.span or (0, 0)
+        span = target.span or (0, 0)  # for the type alone: `validate` refuses a target without a span
         if self.action is None:
             return {"text": target.name, "span": list(span)}
         return {"part": target.name, "text": self.text[slice(*span)], "span": list(span)}

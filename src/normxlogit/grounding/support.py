@@ -176,7 +176,7 @@ class Support(NamedTuple):
         cited = self._cited()
         quoted = " and ".join(f'"{word}"' for word in self.against)
         return VERDICTS[self.judgement].format(
-            by=cited or f"the {self.origin}",
+            by=cited or f"the {self.origin}",  # where no single source can be named
             cited=cited or "none of what was left out",
             beside=f"; compare {cited}" if cited else "",
             against=f"{quoted} {'is' if len(self.against) == 1 else 'are'} in {NOWHERE[self.origin]}",
@@ -187,7 +187,7 @@ class Support(NamedTuple):
     def reason(self) -> str:
         """The measurements behind the verdict, as a text."""
         figures = []
-        if self.gain == self.gain:
+        if self.gain == self.gain:  # NaN is not equal to itself: it was not measured
             figures.append(f"{likelihood_text(self.gain)} with the {self.origin}")
         if self.largest_loss is not None:
             figures.append(f"{likelihood_text(-self.largest_loss.nats)} without {self.largest_loss.name}")
@@ -201,7 +201,7 @@ class Support(NamedTuple):
 
     def _cited(self) -> str:
         """Return the cited numbers, of a conversation behind their messages: "user [1][3], system [2]"."""
-        numbers_by_message: dict[str, str] = {}
+        numbers_by_message: dict[str, str] = {}  # one entry under "" where sources are of documents
         for number, message in zip(self.citations, self.messages or [""] * len(self.citations), strict=True):
             numbers_by_message[message] = numbers_by_message.get(message, "") + f"[{number}]"
         return ", ".join(f"{message} {numbers}".strip() for message, numbers in numbers_by_message.items())

@@ -79,7 +79,7 @@ def judgement_of(facts: Facts, reading: Reading, source: int | None, opinion: Op
         return "missing"
     if opinion == "unsupported":
         return "cannot tell"
-    is_complete = all(word.kind == "word" for word in facts.missing)
+    is_complete = all(word.kind == "word" for word in facts.missing)  # a checker may overlook a number or a name
     if is_supported(facts, reading, source) or (opinion == "entails" and is_complete):
         return "supported"
     return "cannot tell"
@@ -105,7 +105,7 @@ def deciding_source(facts: Facts, first: int | None) -> int | None:
         first: The source on which the sentence rests most, as it was measured; None if none was.
     """
     stated = [word for word in facts.stated if word.kind == "number" and not word.elsewhere]
-    lacking = [word for word in stated if facts.nearest not in word.sources]
+    lacking = [word for word in stated if facts.nearest not in word.sources]  # the numbers that the nearest one lacks
     has_them = bool(lacking) and all(first in word.sources for word in lacking)
     return first if has_them else facts.nearest
 
@@ -122,11 +122,13 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
         source: The place of that source, see `deciding_source`.
     """
     is_doubtful = source in (*facts.opposed, *facts.doubtful)
+    # "Not at least": so NaN, which is less than nothing, supports nothing.
     if is_doubtful or not reading.coefficient >= LIKELIER or _has_surprise(facts, reading, source):
         return False
     stated = [word for word in facts.stated if not word.elsewhere]
     lacking = _lacking(stated, source)
     needed = [word for word in _lacking(facts.words, source) if word.kind != "word"]
+    # A word that another source has tells that the sentence is made of both.
     is_complete = not needed and all(not word.sources for word in lacking)
     return is_complete and len(lacking) < len(stated) and len(lacking) <= FEW * len(facts.stated)
 
@@ -148,6 +150,7 @@ def accused_words(facts: Facts, reading: Reading) -> list[StatedWord]:
         facts: The facts of a sentence.
         reading: How likely the model finds it.
     """
+    # Words of another language stand nowhere whatever they say.
     missing = [word for word in facts.missing if word.kind != "word" and not facts.is_of_another_language]
     return [word for word in missing if reading.gain_of(word) <= LESS_LIKELY]
 

@@ -142,6 +142,7 @@ def _in_digits(text: str) -> Iterator[WrittenNumber]:
     """Yield the numbers in digits; "3.5 million" is 3,500,000 or, in a table of millions, 3.5."""
     for match in _NUMBER.finditer(text):
         values, end = number_values(match.group()), match.end()
+        # Of its values only plain decimals are scaled, and not "9:00".
         scale = _SCALE.match(text, end)
         if scale is not None and (zeros := _zeros(scale[1])):
             values |= {f"{Decimal(value).scaleb(zeros).normalize():f}" for value in values if _DECIMAL.fullmatch(value)}
@@ -151,6 +152,7 @@ def _in_digits(text: str) -> Iterator[WrittenNumber]:
 
 def _zeros(word: str) -> int:
     """Return the zeros of a word or an abbreviation for a hundred, a thousand or more; 0 of another word."""
+    # "million" is the number 1000000 in words: the longest power of ten that it is in some language.
     powers = (value for number in _in_words(word) for value in number.values if _POWER.fullmatch(value))
     return SCALES.get(word.lower()) or max((len(power) - 1 for power in powers), default=0)
 
@@ -174,6 +176,7 @@ def _in_words(text: str, least: int = 0) -> Iterator[WrittenNumber]:
     words = [_Word(match) for match in _WORD.finditer(text)]
     for language in LANGUAGES:
         for number in find_numbers(words, language, least):
+            # The places that text2num returns count words.
             start, end = words[number.start].match.start(), words[number.end - 1].match.end()
             yield WrittenNumber(start, end, frozenset(number_values(number.text)), "numeral")
 
@@ -221,7 +224,7 @@ def has_number(forms: set[str], written: str) -> bool:
 
 def _has_date(forms: set[str], written: str) -> bool:
     """Return whether a text has the parts of a date, of which a month may be missing; False of another number."""
-    groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]
+    groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]  # day, month and year in any order
     missing = [group for group in groups if not _values_in_date(group) & forms]
     return _is_date(written) and (not missing or (len(missing) == 1 and missing[0] in MONTH_NUMBERS))
 
@@ -255,6 +258,7 @@ def may_have_number(text: str, forms: set[str], written: str) -> bool:
     hours = {str((number + NOON) % (2 * NOON)) for number in numbers if number < 2 * NOON}
     digits = {_ZEROS.sub("", value) for value in values} & {_ZEROS.sub("", form) for form in forms}
     has_others = bool(_FRACTION.search(text)) or any(map(_is_other_numeral, text))
+    # Without its zeros 0 has no digits, and says nothing.
     return has_others or bool(hours & forms or digits - {""}) or has_number(forms, written)
 
 
@@ -277,6 +281,7 @@ def number_values(written: str) -> set[str]:
     Args:
         written: One or more groups of digits with a sign between each two; other signs before and behind.
     """
+    # ".5" has a 0 before its sign.
     groups = ["0"] * (written[0] in ".,") + [_plain_digits(digits) for digits in DIGITS.findall(written)]
     *others, last = groups
     if not others:
@@ -286,6 +291,7 @@ def number_values(written: str) -> set[str]:
     is_grouped = all(len(group) in (2, THOUSANDS) for group in others[1:])
     if is_grouped and len(last) == THOUSANDS:
         values.add(_without_zeros("".join(groups)))
+    # Nobody writes three zeros behind a decimal comma: "1,000" is no 1.
     if is_grouped and sign in DECIMAL and (sign, last) != (",", "000"):
         values.add(f"{_without_zeros(''.join(others))}.{last}".rstrip("0").rstrip("."))
     return values
@@ -296,13 +302,14 @@ def _values_of_time(groups: Sequence[str], sign: str) -> set[str]:
 
     A full hour is also the hour alone: "17:00" is 17, and 5 as in "5 p.m.", but "9:00" is 9 and not the number 21.
     """
-    is_clock, minutes = sign in ":h", groups[1]
+    is_clock, minutes = sign in ":h", groups[1]  # with a dot, "9.30", it may as well be another number
     if len(minutes) != MINUTES or len(groups[0]) > MINUTES or not (is_clock or len(groups) == 2):
         return set()
     hour = int(groups[0])
     if not is_clock:
         return {f"{hour}:{minutes}"}
     other_hour = (hour + NOON) % (2 * NOON)
+    # With minutes other than "00" it is no full hour; on a clock of twelve hours, the earlier one.
     full_hours = set() if minutes.strip("0") else {str(hour), str(min(hour, other_hour))}
     return {f"{hour}:{minutes}", f"{other_hour}:{minutes}"} | full_hours
 
@@ -317,13 +324,14 @@ def _months_in(text: str) -> Iterator[str]:
     """Yield the names of the months of dates in digits."""
     lines = MONTHS.strip().splitlines()
     for date in _DATE.findall(text):
+        # The groups of the pattern that matched; of "9.5.2026" both are there, as either may be the month.
         numbers = {int(number) for number in date if number}
         yield from (name for month, names in enumerate(lines, start=1) if month in numbers for name in names.split())
 
 
 def _plain_digits(written: str) -> str:
     """Return a number with digits of ASCII."""
-    return "".join(str(unicodedata.decimal(character, character)) for character in written)
+    return "".join(str(unicodedata.decimal(character, character)) for character in written)  # signs as they are
 
 
 def _without_zeros(digits: str) -> str:

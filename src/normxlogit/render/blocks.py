@@ -44,8 +44,8 @@ class Bar(NamedTuple):
     """A bar from `start`, the zero of the scale, with an interval; positions are shares of the axis, from 0 to 1."""
 
     start: float
-    end: float
-    low: float | None = None
+    end: float  # less than `start` for a negative score
+    low: float | None = None  # of the interval; None without one
     high: float | None = None
 
 
@@ -85,7 +85,7 @@ class Block:
     kind: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
-        cls.kind = cls.kind or cls.__name__.lower()
+        cls.kind = cls.kind or cls.__name__.lower()  # a subclass of a block has its kind already
 
 
 Blocks = list[Block]
@@ -154,8 +154,8 @@ class Table(Block):
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     caption: str = ""
-    numbered: bool = False
-    sortable: bool = False
+    numbered: bool = False  # whether a page numbers the rows
+    sortable: bool = False  # by a click on a heading of a page
     filtered: str = ""  # the column whose values a page offers as a filter, beside a field for words
     terminal_rows: Sequence[int] | None = None  # None for all
     stacked: bool = False  # whether a narrow page draws each row as a card

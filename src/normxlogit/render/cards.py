@@ -34,7 +34,7 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
         words: Whether tokens are drawn as words; None where words can be told.
     """
     groups = results.drawn_together()
-    if len(groups) == 1:
+    if len(groups) == 1:  # the page's title is its heading
         return [Card(_blocks_of_group(groups[0], words))]
     result_cards = [
         Card(
@@ -42,6 +42,7 @@ def cards(results: Attributions[Any], *, words: bool | None = None) -> list[Card
         )
         for group in groups
     ]
+    # The table names predictions: completions and inputs that were not explained have none.
     have_predictions = all(isinstance(a, Attribution) and prediction_of(a) is not None for a in results)
     if groups and have_predictions:
         return [Card([_overview(groups, words)], f"{len(groups)} results", result=False), *result_cards]
@@ -95,7 +96,7 @@ def results_page(results: Attributions[Any], *, words: bool | None = None, title
     Returns:
         The page in HTML.
     """
-    titles = {result.scored.title for result in results if result.error is None}
+    titles = {result.scored.title for result in results if result.error is None}  # with an error there are no scores
     heading = titles.pop() if len(titles) == 1 else "Results"
     if len(results) > 1 and len(results.drawn_together()) == 1:
         heading = f"{len(results)} methods on one text"
@@ -110,7 +111,7 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
         words: As in `cards`.
     """
     methods = list(dict.fromkeys(map(method_of, chain.from_iterable(groups))))
-    labels = {group[0].prediction.label for group in groups}
+    labels = {group[0].prediction.label for group in groups}  # the methods of a group explain one prediction
     quantities = {"value" if group[0].prediction.probability is None else "probability" for group in groups}
     columns = [Column("text"), Column("label"), Column(" or ".join(sorted(quantities)), numbers=True)]
     columns += [Column(f"rests on, {name}") for name in methods] if len(methods) > 1 else [Column("rests on")]
@@ -119,7 +120,7 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
     if is_one_value:  # the label is named once, above the values, and not in each row
         columns[1:3] = [Column(labels.pop(), numbers=True)]
         for row in rows:
-            del row[1]
+            del row[1]  # the label, behind the text
     return Table(columns, rows, numbered=True, sortable=True, filtered="label", stacked=True)
 
 
@@ -143,5 +144,5 @@ def _overview_row(
         Cell(links={shortened(group[0].heading()): f"result-{number}"}),
         cell(prediction.label),
         cell(answer_number(prediction), sorted_by),
-        *(Cell(strongest.get(name, ())) for name in methods),
+        *(Cell(strongest.get(name, ())) for name in methods),  # empty for a method that was not run on this text
     ]

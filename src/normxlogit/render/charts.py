@@ -56,7 +56,7 @@ class Grid(Block):
     def _own_scales(self) -> list[float]:
         """Return the largest magnitude that sets the scale of each row, (R,): of all rows, of a layer's, or its own."""
         scored = self.ranked or range(len(self.columns))  # special tokens where there is nothing else
-        largest = np.nan_to_num(np.abs(self.scores[:, scored])).max(1, initial=0.0)  # (R,)
+        largest = np.nan_to_num(np.abs(self.scores[:, scored])).max(1, initial=0.0)  # (R,), 0 without columns
         scale_count = self.steps or (len(self.rows) if self.relative else 1) or 1  # S: one for each layer, row, or all
         # Rows go through all layers of a label, then of the next: those of one layer are S rows apart.
         scales = largest.reshape(-1, scale_count).max(0, initial=0.0).tolist()  # (S,)
@@ -75,13 +75,14 @@ class Grid(Block):
     @property
     def _scaled(self) -> FloatArray:
         """The scores by the scales of their rows, (R, C); 0 in an empty field."""
+        # A row of zeros has the scale 0, by which nothing is divided.
         scales = np.array([scale or 1.0 for scale in self.scales], np.float32)[:, None]  # (R, 1)
         return np.asarray(np.nan_to_num(self.scores / scales))
 
     @cached_property
     def strengths(self) -> FloatArray:
         """The colours, from -1 to 1, (R, C)."""
-        scaled = self._scaled.clip(-1.0, 1.0)
+        scaled = self._scaled.clip(-1.0, 1.0)  # columns that set no scale may exceed it
         strengths = np.zeros_like(scaled)
         strengths[:, self.ranked] = scaled[:, self.ranked]
         return strengths
@@ -110,6 +111,7 @@ class Grid(Block):
             kind=self.kinds[column],
             name=self.columns[column],
             number=number_text,
+            # The row is named where there are several.
             details="\n".join(filter(None, [row_name and f"({row_name})", self.details[column]])),
             column=column,
         )
@@ -142,7 +144,7 @@ class Grid(Block):
         """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
         sizes = np.abs(self._scaled[:, self.plain]).max(0, initial=0.0)  # (plain,)
         order = [self.plain[i] for i in np.argsort(-sizes, kind="stable")]
-        return self.take(sorted(order[: k or MOST_COLUMNS]), len(order))
+        return self.take(sorted(order[: k or MOST_COLUMNS]), len(order))  # `MOST_COLUMNS` where k is None
 
     def take(self, columns: Sequence[int], available: int) -> "Grid":
         """Return some of the columns, with the scales of all.
@@ -153,6 +155,7 @@ class Grid(Block):
         """
         names = [self.columns[i] for i in columns]
         more = max(0, available - len(columns))
+        # `scales` stay as they are, those of all columns; a figure tells no kinds apart.
         return replace(self, columns=names, scores=self.scores[:, columns], kinds=(), details=(), more=more)
 
 
@@ -180,7 +183,7 @@ class Legend(Block):
     def remarks(self) -> list[str]:
         """Return the notes on the colours, with that on which scores have none."""
         scales = set(self.grid.scales if self.grid else ())
-        if not any(scales):
+        if not any(scales):  # nothing is known of the scores, or all are 0
             return [*self.notes]
         if len(scales) > 1:  # no single number is the limit of all rows
             return [f"no colour: less than {FAINT:.0%} of the largest", *self.notes]
@@ -198,9 +201,9 @@ def number(score: float, scale: float, *, signed: bool = True) -> str:
         signed: Whether a plus sign is written.
     """
     plus = "+" if signed else ""
-    if scale and not 1e-4 <= scale < 1e5:
+    if scale and not 1e-4 <= scale < 1e5:  # digits before or behind the point would be many
         return format(score, f"{plus}.2e")
-    digits = min(max(2 - math.floor(math.log10(scale)), 0), 6) if scale else 2
+    digits = min(max(2 - math.floor(math.log10(scale)), 0), 6) if scale else 2  # behind the point; 2 where all are 0
     text = format(score, f"{plus}.{digits}f")
     is_zero = float(text) == 0  # has no sign
     return text.lstrip("+-") if is_zero else text

@@ -37,14 +37,14 @@ def cut(
     pieces: list[Piece] = []
     cut_up_to = start
     for first, last, piece in spans:
-        first, last = trimmed(text, max(first, cut_up_to), last)
+        first, last = trimmed(text, max(first, cut_up_to), last)  # what an earlier piece has is not shown again
         if last > first:
             _add_between(pieces, text[cut_up_to:first], between)
             pieces.append(piece._replace(text=_with_signs(text[first:last])))
             cut_up_to = last
         elif piece.kind == "special":
             _add_special(pieces, piece)
-        else:
+        else:  # a piece with a text of its own, such as "·" for a token without characters
             pieces.append(piece)
     _add_between(pieces, text[cut_up_to:end].rstrip(), between)  # such as a text beyond the model's length
     while pieces and pieces[-1].column is None and not pieces[-1].text.strip():  # white space without a score
@@ -70,7 +70,7 @@ def _add_between(pieces: list[Piece], text: str, kind: str) -> None:
 
 def _add_special(pieces: list[Piece], piece: Piece) -> None:
     """Add a special token, with spaces around it."""
-    if pieces and not pieces[-1].text[-1:].isspace():
+    if pieces and not pieces[-1].text[-1:].isspace():  # never two spaces
         pieces.append(SPACE)
     pieces += [piece, SPACE]
 

@@ -33,10 +33,10 @@ def header(results: Sequence[Attribution], tested: str = "") -> Header:
     """
     first = results[0]
     prediction = prediction_of(first)
-    methods = map(method_of if len(results) == 1 else _method_with_cost, results)
+    methods = map(method_of if len(results) == 1 else _method_with_cost, results)  # costs are there to be compared
     facts = [("explained", meanings(first).target), *(("method", name) for name in methods)]
     facts.append(("model", model_text(first.model)))
-    notes = dict.fromkeys(note for a in results for note in a.notes)
+    notes = dict.fromkeys(note for a in results for note in a.notes)  # those of the text are the same for each method
     return Header("" if prediction is None else prediction_text(prediction), facts, list(notes), tested)
 
 
@@ -92,7 +92,7 @@ def _target_text(a: Attribution, explained: str) -> str:
     """
     if a.generated:
         target = "each generated token" if a.explains_itself else explained
-        place = "" if a.layers is None else f", layer {a.layers[-1]} shown"
+        place = "" if a.layers is None else f", layer {a.layers[-1]} shown"  # see `generation_blocks`
     else:
         target = ", ".join(visible(target.name) for target in a.targets)
         place = _position_text(a)
@@ -148,7 +148,7 @@ def without_text(a: Attribution, tokens: Sequence[int]) -> str:
     """
     if a.verified is None or not tokens:
         return ""
-    removal = a.verified.without(tokens[0])
+    removal = a.verified.without(tokens[0])  # a word is removed as a whole: its first token stands for it
     if removal is None:
         return ""
     removed_more = a.verified.unit not in SINGLE and not set(removal.tokens) <= set(tokens)  # such as its sentence
@@ -162,7 +162,7 @@ def removals_table(verified: Verification | None, *, has_bars: bool = False) -> 
         verified: The verification.
         has_bars: Whether single units have bars, beside which the answers without them are said.
     """
-    if verified is None or (has_bars and verified.unit in SINGLE):
+    if verified is None or (has_bars and verified.unit in SINGLE):  # said beside the bars, see `without_text`
         return []
     single = verified.single
     if has_bars and all(len(removal.tokens) == 1 for removal in single):  # each is a unit of the result, with a bar

@@ -45,6 +45,7 @@ def generation_blocks(g: Attribution) -> Blocks:
     meaning = meanings(g)
     if g.layers is not None:
         g = g.layer(g.layers[-1])
+    # Infinite scores too have no colour, and would take it from the others.
     g = replace(g, scores=np.nan_to_num(g.scores, posinf=0.0, neginf=0.0))
     # Of a transcript the text has no scores: its words rest on the sound alone.
     is_transcript = bool(g.media) and not g.scores[:, : g.text_units].any()
@@ -77,7 +78,7 @@ def _transcript(g: Attribution, negative: str | None) -> Blocks:
         negative: The meaning of a negative score; None of a method without signs.
     """
     by_word = _by_word(g)
-    media, scores = _media_blocks(by_word or g, first_part=0)
+    media, scores = _media_blocks(by_word or g, first_part=0)  # links end at parts of the sound alone
     words = answer_pieces(by_word, from_first=True) if by_word else []
     blocks: Blocks = [_sentences({"transcript": words}), *media]
     if by_word is not None:
@@ -121,7 +122,7 @@ def _prompt_and_completion(g: Attribution) -> dict[str, list[Piece]]:
     placed_pieces = [(*span, _token_piece(g, token)) for token, span in enumerate(spans)]
     pieces = _with_named_media(g, cut(text, placed_pieces))
     generated = (place for place, piece in enumerate(pieces) if piece.part is not None)
-    end_of_prompt = next(generated, len(pieces))
+    end_of_prompt = next(generated, len(pieces))  # where the first piece of a generated token stands
     return {"prompt": pieces[:end_of_prompt], "completion": pieces[end_of_prompt:]}
 
 
@@ -157,11 +158,12 @@ def _with_named_media(g: Attribution, pieces: Pieces) -> list[Piece]:
         name = names.get(piece.source)
         if name is None:
             named.append(piece)
-            if piece.source is not None or piece.text.strip():
+            if piece.source is not None or piece.text.strip():  # white space does not end a row of placeholders
                 name_before = None
         elif name != name_before:
             named.append(Piece(f"[{name}]", kind="special"))
             name_before = name
+        # A further placeholder of the same medium is dropped.
         elif named[-1].source is None and named[-1].kind != "special":  # the space before this placeholder
             named.pop()
     return named
@@ -186,6 +188,7 @@ def _media_blocks(g: Attribution, first_part: int) -> tuple[Blocks, list[list[fl
         rows.append([*_short_numbers(scores[:read_units]), *[None] * unread_units])
     kinds = [medium.kind for medium in g.media]
     for medium in g.scored_media:
+        # Parts of the only one of a kind need no name of it.
         block = medium.block(signed=g.signed, first=first_part, alone=kinds.count(medium.kind) == 1)
         for row, scores in zip(rows, block.medium.scores.reshape(len(g), -1), strict=True):
             row += _short_numbers(scores)
@@ -230,6 +233,7 @@ def _grid_of_context(g: Attribution) -> Grid:
     """Return the scores of the words of the prompt and of earlier tokens, with a row for each generated token."""
     scores = np.where(_is_read(g), g.scores[:, : g.text_units], 0.0)  # (G, T)
     groups = _context(g)
+    # As the method merges tokens into words: their sum, or another.
     merged = np.array([merge_scores(scores[:, list(tokens)], g.merge) for tokens in groups])  # (words, G)
     return Grid(
         rows=[""] * len(g),
@@ -260,12 +264,13 @@ def _is_read(g: Attribution) -> NDArray[np.bool_]:
 
 def _matrix(g: Attribution) -> Grid:
     """Return the matrix of scores of the tokens before each generated token."""
+    # Pictures and sounds are drawn for themselves; and nothing is generated after the last token.
     placeholders = {token for medium in g.media for token in medium.tokens}
     columns = [token for token in range(g.text_units - 1) if token not in placeholders]
     return Grid(
         rows=[_name(g, token) for token in g.answer_units],
         columns=[_name(g, token) for token in columns],
-        scores=np.where(_is_read(g)[:, columns], g.scores[:, columns], np.nan),  # (G, columns)
+        scores=np.where(_is_read(g)[:, columns], g.scores[:, columns], np.nan),  # (G, columns); NaN is an empty field
         caption="Rows: generated tokens; columns: what they have seen",
         signed=g.signed,
         kinds=["special" if g.special_tokens_mask[token] else "" for token in columns],

@@ -116,11 +116,11 @@ def _attributes(piece: Piece, position: str = "") -> Markup:
     if piece.kind == "sink" and color_class:
         kind_class = "nxl-mark"  # the style of sinks is for those without a colour
     name = shortened(piece.name or quoted(piece.text), NAME_CHARACTERS)
-    is_linked = piece.part is not None or piece.source is not None
+    is_linked = piece.part is not None or piece.source is not None  # then the script says its name
     patch_class = "nxl-patch" if position else ""
     return _markup(
         **{"class": _joined(kind_class, color_class, patch_class)},  # a keyword of Python, which no argument can be
-        style=f"position:absolute;{position};{style}" if position else style,
+        style=f"position:absolute;{position};{style}" if position else style,  # over the picture
         title=_joined(f"{piece.name}  {piece.number}".strip(), piece.details, by="\n"),
         data_part=_number(piece.part),
         data_name=name if is_linked else None,
@@ -184,7 +184,7 @@ def _bar_style(bar: Bar) -> str:
 def _choices(table: Table) -> list[str]:
     """Return the values of the column that a table is filtered by."""
     names = [column.name for column in table.columns]
-    if table.filtered not in names:
+    if table.filtered not in names:  # empty, or a column that this table does not have
         return []
     filtered = names.index(table.filtered)
     return sorted({"".join(piece.text for piece in row[filtered].pieces) for row in table.rows})

@@ -74,6 +74,7 @@ class Layout:
             return legend
         without_scores = [name for row, name in enumerate(self.grid.rows) if not self.grid.strongest(row, 1)]
         facts = [f"{name}: {NOTHING}" for name in without_scores]
+        # Facts, as a layer without a score is worth saying where nothing is coloured too.
         return replace(legend, notes=["each layer by its own largest score"], facts=facts)
 
 
@@ -146,6 +147,7 @@ def _facts(a: Attribution, columns: Sequence[UnitScore]) -> dict[str, list[str]]
         a: The result.
         columns: The words, or groups of tokens, that are drawn.
     """
+    # What the head predicts at a token by itself: a word of several tokens has no such prediction.
     predictions = [prediction_text(prediction) for prediction in a.token_predictions or ()]
     alone = [predictions[column.tokens[0]] if predictions and len(column.tokens) == 1 else "" for column in columns]
     without = [without_text(a, column.tokens) for column in columns]
@@ -229,6 +231,7 @@ def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_Des
     rows = _row_names(a)
     scores = np.zeros((len(rows), 0), np.float32)  # a text without words has no columns
     if columns:
+        # Labels and layers of a score become rows, in the order of `_row_names`.
         scores = np.stack([column.score for column in columns], -1).reshape(len(rows), -1)  # (rows, columns)
     return Grid(
         rows=rows,
@@ -238,7 +241,7 @@ def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_Des
         signed=a.signed,
         kinds=[column.kind for column in described],
         details=[column.details for column in described],
-        steps=len(a.layers or ()),
+        steps=len(a.layers or ()),  # 0 without layers
     )
 
 

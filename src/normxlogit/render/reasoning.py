@@ -24,7 +24,7 @@ def ways_of(s: Attribution, shares: Sequence[Sequence[float | None]]) -> Blocks:
         s: The answer, with its parts as targets and with its sources and earlier parts as units.
         shares: (K, S + P), the shares of sources and earlier parts in each part; None for parts that it cannot read.
     """
-    has_reasoning = any(start < end for start, end in s.reasoning)
+    has_reasoning = any(start < end for start, end in s.reasoning)  # a model that answers at once has an empty one
     if not has_reasoning or not s.has_target_axis or not s.earlier_parts:
         return []
     parts = _parts_of(s)
@@ -67,7 +67,7 @@ def _parts_of(s: Attribution) -> list[_Part]:
     for number, (target, span) in enumerate(zip(s.targets, s.target_spans, strict=True)):
         is_thought = any(overlap(span, thought) for thought in thoughts)
         loss = None
-        if s.verified and span in unit_of_span:
+        if s.verified and span in unit_of_span:  # only what is a unit can have been left out
             loss = s.verified.loss(s.earlier_parts[span])
         parts.append(_Part(number, target.name, is_thought, unit=unit_of_span.get(span), loss=loss))
     return parts
@@ -87,7 +87,7 @@ def _labels(s: Attribution, parts: Sequence[_Part]) -> dict[int, str]:
 def _strongest(shares: Sequence[float | None]) -> list[_Way]:
     """Return the ways of one part that are drawn, the largest share first."""
     ways = [_Way(unit, share) for unit, share in enumerate(shares) if share is not None and share >= LEAST_SHARE]
-    ways.sort(key=lambda way: (way.share, way.unit), reverse=True)
+    ways.sort(key=lambda way: (way.share, way.unit), reverse=True)  # of equal ones the later unit first
     return ways[:MOST_WAYS]
 
 

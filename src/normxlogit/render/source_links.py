@@ -29,7 +29,7 @@ def links_of(s: Attribution, verdicts: Sequence[str] = (), direct: Attribution |
     """
     of_parts = _shares_of_earlier_parts(s if direct is None else direct)  # (K, P)
     of_sources = np.atleast_2d(np.nan_to_num(s.shares))[:, s.units.sources]  # (K, S), 0 for a part that rests on none
-    left_to_sources = 1 - np.nansum(of_parts, -1, keepdims=True)  # (K, 1)
+    left_to_sources = 1 - np.nansum(of_parts, -1, keepdims=True)  # (K, 1); NaN of parts that stand behind
     rows = np.hstack([of_sources * left_to_sources, of_parts]).tolist()
     data: dict[str, Any] = {"shares": [list(map(_rounded, row)) for row in rows]}
     if verdicts:
@@ -45,10 +45,10 @@ def _shares_of_earlier_parts(direct: Attribution) -> Float64Array:
     part_starts = np.array([start for start, _ in direct.earlier_parts], int)  # (P,)
     target_starts = np.array(direct.target_spans)[:, 0]  # (K,)
     is_read = part_starts < target_starts[:, None]  # (K, P)
-    positive = np.maximum(np.atleast_2d(direct.scores), 0)  # (K, U)
+    positive = np.maximum(np.atleast_2d(direct.scores), 0)  # (K, U); one part may have no axis of targets
     of_parts = np.where(is_read, positive[:, list(direct.earlier_parts.values())], 0)  # (K, P)
     total = np.hstack([positive[:, direct.units.sources], of_parts]).sum(-1, keepdims=True)  # (K, 1)
-    shares = (of_parts / np.where(total > 0, total, 1)).astype(float)  # (K, P)
+    shares = (of_parts / np.where(total > 0, total, 1)).astype(float)  # (K, P), 0 where nothing speaks for a part
     return np.where(is_read, shares, np.nan)
 
 

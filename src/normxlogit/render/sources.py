@@ -67,7 +67,7 @@ def _strongest_sources(summed: Attribution) -> Table:
     rows = []
     for source in summed.top(MOST_LISTED):
         loss = None if summed.verified is None else summed.verified.loss(source.position)
-        name = "" if source.name == source.text else source.name
+        name = "" if source.name == source.text else source.name  # a sentence that nobody named is called by its text
         rows.append(SourceRow(name, source.text, share=source.share, nats=loss))
     count = len(summed.units.sources)
     caption = f"The {len(rows)} strongest of {count} sources" if count > len(rows) else "Sources"
@@ -89,6 +89,7 @@ def sources_grid(s: Attribution, values: FloatArray, **options: Any) -> Grid:
     """
     names = [s.units.text[unit] or s.units.names[unit] for unit in s.units.sources]
     parts = [target.name for target in s.targets]
+    # A single part may have no axis of parts.
     return Grid(rows=parts, columns=names, scores=np.atleast_2d(values)[:, s.units.sources], **options)
 
 
@@ -111,7 +112,7 @@ def prompt_fold(s: Attribution) -> Fold:
     """Return the prompt with its sources as linked pieces, and the text between them in grey."""
     units = s.units
     shares = s.whole().shares  # (U,)
-    spans = units.spans or ((0, 0),) * len(units)
+    spans = units.spans or ((0, 0),) * len(units)  # none where no unit has characters
     placed_pieces = []
     for source, unit in enumerate(units.sources):
         name = "" if units.names[unit] == units.text[unit] else units.names[unit]
@@ -130,7 +131,7 @@ def source_table(rows: Sequence[SourceRow], caption: str) -> Table:
         rows: The sources.
         caption: The heading of the table.
     """
-    largest = max(row.share for row in rows) or 1.0
+    largest = max(row.share for row in rows) or 1.0  # all shares may be 0
     has_names = any(row.name for row in rows)
     has_losses = any(row.nats is not None for row in rows)
     are_shown = (has_names, True, True, has_losses)  # of `SOURCE_COLUMNS`

@@ -92,7 +92,7 @@ def printed(parts: Iterable[RenderableType], *, color: bool) -> str:
         color: Whether colours are drawn.
     """
     has_all_colors = os.environ.get("COLORTERM") in {"truecolor", "24bit"}
-    color_system: Any = "truecolor" if has_all_colors else "256"
+    color_system: Any = "truecolor" if has_all_colors else "256"  # of the names that rich knows
     buffer = StringIO()
     console = Console(
         file=buffer,
@@ -196,7 +196,7 @@ def _named_texts(rows: Iterable[tuple[str, Style, Text]], width: int | None = No
     """
     table = _columns(("left", "left"), ((_text(name, style), text) for name, style, text in rows))
     names = table.columns[0]
-    names.no_wrap = True
+    names.no_wrap = True  # a long one is cut at the width
     names.max_width = width
     return table
 
@@ -250,7 +250,8 @@ def _bar(bar: Bar, color: bool) -> Text:
     Every bar has a character at least. So the axis has one to the left of zero where some bar of the table is negative.
     """
     length = max(1, round(abs(bar.end - bar.start) * BAR_AXIS))
-    zero = max(1, round(bar.start * BAR_AXIS)) if bar.start else 0  # characters to the left of zero
+    # Characters to the left of zero; `start` is 0 where no bar of the table is negative.
+    zero = max(1, round(bar.start * BAR_AXIS)) if bar.start else 0
     is_positive = bar.end >= bar.start
     line = Text(" " * (zero if is_positive else max(0, zero - length)))
     if color:
@@ -266,7 +267,7 @@ def _cell(cell: Cell, color: bool) -> Text:
         details = "".join(f" {text}" for text in (piece.number, piece.details) if text)
         line.append_text(_text(f"{details}   " if details else "", DIM))
     line.rstrip()  # the space after the last piece's details
-    line.append(", ".join(map(safe, cell.links)))
+    line.append(", ".join(map(safe, cell.links)))  # their texts: a terminal has no places to lead to
     if cell.bar and _width() >= LEAST_WIDTH_WITH_BARS:
         line.append_text(_bar(cell.bar, color))
     return line
@@ -282,7 +283,7 @@ def _table(block: Table, color: bool) -> RenderableType:
     rows = _shown_rows(block)
     left_out = len(block.rows) - len(rows)
     parts: list[RenderableType] = [_text(block.caption, DIM)] if block.caption else []
-    if any(column.name for column in block.columns):
+    if any(column.name for column in block.columns):  # a table of bars has no headings
         headings = [Cell((Piece(column.name, kind="special"),)) for column in block.columns]
         rows = [headings, *rows]
     parts.append(_cells(block, rows, color))
@@ -307,6 +308,7 @@ def _cells(block: Table, rows: Sequence[Sequence[Cell]], color: bool) -> Columns
         has_marks = not color and any(row[index].strength for row in block.rows)
         if has_marks:
             sides.append("left")
+            # In a column of their own they need no brackets.
             columns.append([Text(_mark(row[index].strength).strip("()")) for row in rows])
     return _columns(sides, zip(*columns, strict=True))
 
@@ -349,8 +351,9 @@ def _notes_on_colours(block: Legend) -> list[str]:
 
 def _notes_on_marks(block: Legend, *, are_drawn: bool) -> Sequence[str]:
     """Return what a legend says beside the meanings of the marks, if some are drawn."""
-    if not are_drawn:
+    if not are_drawn:  # facts hold without marks, too
         return block.facts
+    # Remarks speak of colours; underlines are left out, as there are none.
     remarks = (note.replace("colour", "mark") for note in block.remarks())
     return ["more signs, more weight", *remarks, *block.facts]
 

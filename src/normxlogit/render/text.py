@@ -39,7 +39,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> Blocks:
     if a.scores.ndim == 1:
         alone = len(a.media) == 1  # then its parts need not say of which medium they are
         blocks += [medium.block(signed=a.signed, alone=alone) for medium in a.scored_media]
-    if a.has_text or a.scores.ndim > 1:
+    if a.has_text or a.scores.ndim > 1:  # parts of a picture alone are drawn on it, unless there are several rows
         blocks.append(_coloured_text(a, laid_out))
     if len(laid_out.grid.rows) > 1:
         return [*blocks, laid_out.legend(a), _every_row(a, laid_out.grid)]
@@ -53,6 +53,7 @@ def attribution_blocks(a: Attribution, *, words: bool | None = None) -> Blocks:
 
 def _coloured_text(a: Attribution, laid_out: Layout) -> Sentences:
     """Return the text in the colours of each row of scores; with a slider where there are several layers."""
+    # A single layer needs no slider.
     steps = [f"layer {layer}" for layer in a.layers or ()] if laid_out.grid.steps > 1 else []
     sentences = [laid_out.sentence(row) for row in range(len(laid_out.grid.rows))]
     return Sentences(sentences, steps, representative_layer(a))
@@ -111,7 +112,7 @@ def comparison_blocks(results: Attributions[Attribution], *, words: bool | None 
     ]
     signed = next((a for a in results if a.signed), results[0])  # its legend explains both colours
     meaning = meanings(signed)
-    unknown = layouts[0].facts[READ_AS]
+    unknown = layouts[0].facts[READ_AS]  # of the tokenizer, the same for each method
     return [
         replace(common_header, facts=[*common_header.facts, *verdicts]),
         Sentences([laid_out.sentence(caption=title) for laid_out, title in zip(layouts, titles, strict=True)]),
@@ -186,6 +187,7 @@ def _bars(grid: Grid, shown: Sequence[int], without: Sequence[str], unit: str) -
     was_removed = any(without[column] for column in shown)
     rows = []
     for column, score in zip(shown, scores, strict=True):
+        # The length is not 0: columns with a score of 0 are not shown.
         bar = Bar(start=-axis_start / axis_length, end=(score - axis_start) / axis_length)
         row = [cell(grid.columns[column]), cell(grid.number(0, column), score), Cell(bar=bar)]
         rows.append([*row, cell(without[column])] if was_removed else row)
@@ -197,7 +199,7 @@ def _bars(grid: Grid, shown: Sequence[int], without: Sequence[str], unit: str) -
 
 def _caption_of_bars(grid: Grid, shown_count: int, unit: str) -> str:
     """Return the caption of some bars, which says of how many these are the strongest."""
-    count = len(grid.strongest(0))
+    count = len(grid.strongest(0))  # those with a score other than 0
     units = unit if count == 1 else f"{unit}{'es' if unit.endswith('ch') else 's'}"
     return f"The {shown_count} strongest of {count} {units}" if count > shown_count else units.capitalize()
 
@@ -216,7 +218,7 @@ def _every_score(layouts: Sequence[Layout], titles: Sequence[str], facts: Facts)
     columns += [_cells_of_scores(laid_out.grid, are_coloured=are_compared) for laid_out in layouts]
     columns += [list(map(cell, fact)) for fact in facts.values()]
     strengths = np.stack([laid_out.grid.strengths[0] for laid_out in layouts])  # (M, columns)
-    largest = np.abs(strengths).max(0, initial=0.0)  # (columns,)
+    largest = np.abs(strengths).max(0, initial=0.0)  # (columns,), by which a terminal picks its rows
     return Table(
         [Column(unit), *(Column(title, numbers=True) for title in titles), *map(Column, facts)],
         list(zip(*columns, strict=True)),

@@ -31,7 +31,7 @@ def overlapping_groups(a: Attribution, offsets: Sequence[Span]) -> list[TokenGro
     for token, (start, end) in enumerate(offsets):
         sequence = a.units.sequence[token]
         if groups and sequence == sequence_before and _overlaps(groups[-1], start, end):
-            tokens, group_start, group_end = groups.pop()
+            tokens, group_start, group_end = groups.pop()  # it is put back, longer
             groups.append(TokenGroup((*tokens, token), group_start, max(group_end, end)))
         else:
             groups.append(TokenGroup((token,), start, end))
@@ -54,12 +54,13 @@ def tokens_as_text(a: Attribution) -> tuple[list[str], list[TokenGroup]]:
     texts = ["", ""] if 1 in a.units.sequence else [""]
     groups: list[TokenGroup] = []
     text_index = 0  # which text the token stands in
+    # A tokenizer with such marks tells by their absence that a token goes on with a word.
     has_marks = any(token[:1] in _WORD_STARTS for token in a.tokens)
     for index, token in enumerate(a.tokens):
         sequence = a.units.sequence[index]
         if sequence is not None:  # otherwise a token stands in the text of the token before it
             text_index = sequence
-        if a.special_tokens_mask[index]:
+        if a.special_tokens_mask[index]:  # drawn with a text of its own, see `cut`
             groups.append(TokenGroup((index,), 0, 0))
             continue
         continues_word = token.startswith("##") or (has_marks and token[:1] not in _WORD_STARTS)

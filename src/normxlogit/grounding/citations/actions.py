@@ -42,6 +42,7 @@ def action_prompt(
         InputError: If there is no such call, or it is not in the text that the chat template renders.
     """
     conversation = _up_to_call(conversation, action)
+    # Put aside: what may be left out of the messages, such as a picture, is never the call.
     *before, call = conversation.messages
     said = readable(model, replace(conversation, messages=tuple(before)))
     written = written_call(model, replace(said, messages=(*said.messages, call)))
@@ -52,7 +53,7 @@ def action_prompt(
     sourced = sourced_messages(said, rendering, with_question=True)
     answer = written.text[start : written.end()]
     spans = {name: moved(span, -start) for name, span in written.spans.items()}
-    opened = max(0, written.start_of_answer() - start)
+    opened = max(0, written.start_of_answer() - start)  # 0 where words would part from the call before it begins
     other = None if contrast is None else other_answer(written, prompt.text, contrast)
     own_words = _own_words(call, said.messages, dict(zip(starts, sourced.messages, strict=True)))
     parts = CallParts(call.name, _written_parts(answer, spans, opened), own_words, other)
@@ -82,7 +83,7 @@ def _written_parts(answer: str, spans: Mapping[str, Span], opened: int) -> dict[
         spans: The spans of its parts in it, by name, in their order.
         opened: How many of its characters the template writes before words as well.
     """
-    beginning = answer[: next(iter(spans.values()))[0]].rstrip(BEFORE_NAME)
+    beginning = answer[: next(iter(spans.values()))[0]].rstrip(BEFORE_NAME)  # up to the part that is written first
     parts = {BEGINNING: (opened, max(opened, len(beginning))), **spans}
     return {name: span for name, span in parts.items() if answer[slice(*span)].strip()}
 
@@ -91,6 +92,7 @@ def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
     """Return a conversation whose last step is a call."""
     messages, action = conversation.messages, as_mapping(action)
     if isinstance(action, Mapping):
+        # A message of its own, behind all others.
         return replace(conversation, messages=(*messages, *steps_of_answer(action, messages[-1].number + 1)))
     place = _place_of_call(conversation, action)
     notes = conversation.notes
@@ -105,6 +107,6 @@ def _place_of_call(conversation: Conversation, action: Any) -> int:
     places = list(names)
     index: Any = None if isinstance(action, bool) else action  # True is no place
     if isinstance(action, str):
-        places, index = [place for place, name in names.items() if name == action], -1
+        places, index = [place for place, name in names.items() if name == action], -1  # the last call of the tool
     called = ", ".join(names.values()) or "no tool"
     return picked_step(places, index, "call", f"no call {action!r}: the conversation calls {called}")

@@ -33,6 +33,7 @@ def document_gains(reading: AnswerReading, cited: Citations) -> Citations:
     """
     documents = _document_spans(reading, cited)
     cited = replace(cited, alone=_gains_alone(reading, cited, documents))
+    # Messages answer each other; an encoder, if documents are read by one, predicts no token of them.
     if cited.messages or len(cited.alone) <= NO_LEADS_NEEDED or reading.completed.encoding.source is not None:
         return cited
     best = cited.top_documents(1)[0].name
@@ -51,9 +52,9 @@ def _gains_alone(reading: AnswerReading, cited: Citations, documents: Sequence[N
         A gain of each document that was read alone, in the order of the prompt; none of a single document, which has
         all that the answer gains, and none where nothing of the prompt is left without its documents.
     """
-    if len(documents) == 1 or np.isnan(reading.nats_without).any():
+    if len(documents) == 1 or np.isnan(reading.nats_without).any():  # NaN of all tokens alike
         return ()
-    first = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}
+    first = {document.name for document in cited.top_documents(MOST_DOCUMENTS)}  # by their sources: none was read yet
     places = [place for place, document in enumerate(documents) if document.name in first]
     only_one = np.eye(len(documents), dtype=bool)[places]  # (N, D)
     none = np.zeros((1, len(documents)), bool)
@@ -81,6 +82,7 @@ def _document_spans(reading: AnswerReading, cited: Citations) -> list[NamedSpan]
     spans_of = cited.document_spans
     if not cited.messages:
         starts = [with_heading(cited.text, name, spans[0][0]) for name, spans in spans_of.items()]
+        # The last document ends where the text behind its last sentence begins, such as the question.
         following = cited.text[cited.spans[-1][1] :].lstrip()
         edges = pairwise([*starts, len(cited.text) - len(following)])
         spans_of = {name: [span] for name, span in zip(spans_of, edges, strict=True)}

@@ -102,9 +102,10 @@ class CachedText:
         Returns:
             The log-probabilities; None where the cache does not give those of a whole forward pass.
         """
+        # The states that predict the answer begin at the token before it, which is read again in any case.
         start = min(first, len(remaining_ids) - self.count - 1)
         _ = self._states  # whose pass fills the cache
-        if self._cache is None or start < 1:
+        if self._cache is None or start < 1:  # with no token before, there is nothing to go on from
             return None
         with torch.inference_mode():
             return _or_none(lambda: self._continued(remaining_ids, start))
@@ -120,6 +121,7 @@ class CachedText:
                 batch = self.model.batch([self.completed.context], [0])
                 self.model.prepare(batch)
                 hidden = self._filling_cache(partial(self._run, batch.inputs))
+                # Without a cache, in a pass of its own.
                 hidden = self.model.states(batch) if hidden is None else hidden  # (1, T - 1, H)
                 states = hidden[0][batch.mask[0]]
         assert states is not None  # noqa: S101  # an attempt succeeds, or raises
@@ -131,13 +133,14 @@ class CachedText:
         Args:
             read: Runs the pass, with further arguments of the model.
         """
+        # Of an encoder-decoder model the encoder reads the sources, and it has no such cache.
         encoding, config = self.completed.encoding, self.model.config.get_text_config()
         if encoding.source is not None or encoding.media or len(encoding) > stretching_length(config):
             return None
         kept = KeptStates()
         result = _or_none(lambda: read(self._cached(kept)))
         cache = _or_none(kept.as_cache)
-        if cache is None or cache.get_seq_length() != len(self.completed.context):
+        if cache is None or cache.get_seq_length() != len(self.completed.context):  # it kept something else
             return None
         self._cache = cache
         return result
@@ -149,7 +152,7 @@ class CachedText:
     def _continued(self, ids: Sequence[int], start: int) -> Array | None:
         """Return the log-probabilities of the answer's tokens, (G,), read from a place on."""
         whole, cache = self.completed.encoding.ids, copy.deepcopy(self._cache)
-        probed = whole[start : start + PROBED + 1]
+        probed = whole[start : start + PROBED + 1]  # the last one is only predicted
         cache.crop(start - len(whole) + 1)  # a negative number drops so many of its len(whole) - 1 tokens
         # A cache that cannot be cut gives other numbers for tokens that were read before, or raises an error.
         nats = self._nats(self._after(cache, start, probed[:-1]), probed[1:])
@@ -221,6 +224,7 @@ class CachedAblations(Ablations):
         """Return the log-probability of each token of the answer, (G,); None where the cache does not give them."""
         absent = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
         removed = [token for source in absent for token in source.tokens]
+        # Places are of pictures and sounds, which are not removed as tokens.
         if not removed or any(source.places for source in absent):
             return None
         return self._text.nats_without(self.without(present).ids, min(removed))

@@ -64,6 +64,7 @@ def cite_answered(
     if completed.reasoning and options.verify is not None:
         # Behind a reasoning that repeats the sources, no sentence would need them any more.
         reading = AnswerReading(model, completed.without_reasoning())
+    # Of an answer behind a reasoning this needs the second reading: without it, sentences are "not tested".
     if not completed.reasoning or options.verify is not None:
         cited = _with_readings(cited, reading, options, update)
     if options.verify == "reasoning":
@@ -96,7 +97,7 @@ def _fitting(model: TaskModel, answered: Answered, options: Options) -> Complete
     completed, limit = answered.completed, model.answer_limit
     if limit is None or len(completed.encoding) <= limit:
         return completed
-    if isinstance(options.verify, Together):
+    if isinstance(options.verify, Together):  # of `Explainer.without`, whose random scores choose no sources
         check_fits("prompt and answer have", len(completed.encoding), limit)
 
     def score(window: Completed) -> dict[str, float]:
@@ -118,10 +119,11 @@ def _explained(prompt: SourcedPrompt, reading: AnswerReading, options: Options) 
         token_weights=reading.gains(),
         run=reading.text.run,
     )
+    # The first K targets are the sentences; behind them, of methods that have these, the same by weighted tokens.
     attribution = of_targets(explained, range(count))
     if completed.parting is not None:
         other_token = model.task.outputs.name_of(completed.parting.other_id)
-        (target,) = attribution.targets
+        (target,) = attribution.targets  # the part of the call in which the answers part is the only one
         attribution = replace(attribution, targets=(target._replace(contrast=other_token),))
     return Citations(
         question=prompt.question,
@@ -135,6 +137,7 @@ def _verified(cited: Citations, verify: Verify, reading: AnswerReading, update: 
     """Return the attribution of an answer with what the answer loses without the sources that are to be left out."""
     attribution = cited.attribution
     if verify is not None:
+        # For the display alone; of units that the caller names, all that could be meant.
         most = MOST_OF_AUTO if verify == "auto" else verify if isinstance(verify, int) else len(cited.sources)
         most = min(most, len(cited.sources))
         update(completed=READING / (READING + most), description=f"leaving out {most} sources at most")
@@ -163,9 +166,10 @@ def _action(
         options: The method, and which sources are left out.
     """
     of_user = [place for place, message in enumerate(cited.messages) if message.role == "user"]
+    # A slice, which is empty where the user says nothing.
     request = tuple(source for source, place in enumerate(cited.message_indices) if place in of_user[-1:])
     action = _against_other(Action(call.tool, request), call, reading)
-    if options.verify is None or isinstance(options.verify, Together):
+    if options.verify is None or isinstance(options.verify, Together):  # `Together` is of `Explainer.without`
         return action
     if request:
         loss = loss_without(reading, cited.evidence, [cited.sources[source] for source in request])
@@ -176,7 +180,7 @@ def _action(
 def _against_other(action: Action, call: CallParts, reading: AnswerReading) -> Action:
     """Return what is known of a call with how much likelier it is than the answer that it is explained against."""
     parting = reading.completed.parting
-    if call.other is None or parting is None:
+    if call.other is None or parting is None:  # both are, or none; the second for the type alone
         return action
     name_of = reading.model.task.outputs.name_of
     tokens = name_of(reading.completed.generated_ids[parting.token]), name_of(parting.other_id)
@@ -203,7 +207,7 @@ def _behind_own_words(
     of_words = _explained(prompt, words_reading, options)
     attribution = _verified(of_words, "auto", words_reading, lambda **_: None)
     source = replace(of_words, attribution=attribution).first_source()
-    return Effect(source.name, source.nats or 0.0)
+    return Effect(source.name, source.nats or 0.0)  # for the type alone: "auto" leaves out one source at least
 
 
 def _words_between(completed: Completed, start: int, end: int) -> Completed:
@@ -212,7 +216,7 @@ def _words_between(completed: Completed, start: int, end: int) -> Completed:
     tokens = sequence.tokens_in(start, end, of_answer=False)
     return replace(
         completed,
-        encoding=completed.encoding.take(range(tokens[-1] + 1)),
+        encoding=completed.encoding.take(range(tokens[-1] + 1)),  # nothing behind these words
         prompt_tokens=tokens[0],
         prompt_characters=start,
         named_sources={name: span for name, span in completed.named_sources.items() if span[1] <= start},

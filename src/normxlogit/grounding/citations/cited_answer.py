@@ -58,6 +58,7 @@ def read_answered(
         beside = {"question": question, "documents": documents, "system": system}
         _check_absent(beside, "messages hold the question, the documents and the system message: leave out {}=")
         sourced = _sourced_conversation(model, messages, turn, answer, action, contrast)
+    # A conversation that has its reasoning in a field of its own knows where it is.
     return _with_sources(sourced, _completed(model, sourced, max_new_tokens, sourced.reasoning or reasoning))
 
 
@@ -71,7 +72,7 @@ def _with_sources(sourced: SourcedPrompt, completed: Completed) -> Answered:
     if not sources and not encoding.media:
         raise InputError("the model's tokenizer knows no word of the documents")
     media = [MessageSpan(medium.kind, *encoding.characters_of(medium), medium.name) for medium in encoding.media]
-    if sourced.messages:
+    if sourced.messages:  # where media stand is known only now, by their placeholders
         messages = sorted([*media, *sourced.messages], key=lambda message: message.start)
         sourced = sourced._replace(messages=tuple(messages))
     return Answered(sourced, replace(completed, named_sources=sources))
@@ -96,6 +97,7 @@ def _sourced_conversation(
     conversation = messages if isinstance(messages, Conversation) else read_conversation(messages)
     names_text = turn is not None or answer is not None
     if not names_text and (action is not None or conversation.ends_with_call):
+        # -1 is the last call: that with which the conversation ends.
         return action_prompt(model, conversation, -1 if action is None else action, contrast)
     _check_absent({"action": action}, "turn= and answer= are of a text, and {}= is a call: pass one of them")
     _check_absent({"contrast": contrast}, "{}= is what a call of a tool is explained against, and the answer is a text")
@@ -103,7 +105,7 @@ def _sourced_conversation(
         return conversation_prompt(model, conversation.until(turn))
     if turn is not None:
         raise InputError("turn= picks an answer of the conversation; pass it or answer=")
-    return conversation_prompt(model, UpToAnswer(conversation, answer))
+    return conversation_prompt(model, UpToAnswer(conversation, answer))  # behind all messages
 
 
 def _completed(
@@ -114,12 +116,12 @@ def _completed(
     if sourced.call is not None:
         if reasoning is not None:
             raise InputError("reasoning= is of an answer that is a text, and this one is a call of a tool")
-        return completed_by_call(model, prompt, answer or "", sourced.call)
+        return completed_by_call(model, prompt, answer or "", sourced.call)  # for the type alone: a call has a text
     if answer is None:
         (completed,) = generate_each(model, [prompt], {"max_new_tokens": max_new_tokens}, reasoning)
         generated = completed.sequenced()
         answer = generated.text[generated.prompt_characters :]
-        if not citation_marks(answer):
+        if not citation_marks(answer):  # with marks it is read once more, like one that was written elsewhere
             return _without_ending(completed)
     elif not isinstance(answer, str) or not answer.strip():
         problem = "empty" if isinstance(answer, str) else f"a {type(answer).__name__}, not a text"
@@ -133,6 +135,7 @@ def _without_ending(completed: Completed) -> Completed:
     while count > completed.prompt_tokens and encoding.special[count - 1]:
         count -= 1
     shortened = encoding.take(range(count))
+    # `take` leaves the text whole, with those tokens' characters. Without offsets, sources are refused elsewhere.
     if shortened.offsets is not None and shortened.text is not None:
         shortened = replace(shortened, text=shortened.text[: shortened.offsets[-1][1]])
     return replace(completed, encoding=shortened)

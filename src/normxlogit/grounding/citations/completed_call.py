@@ -28,6 +28,7 @@ def completed_by_call(model: TaskModel, prompt: ReadPrompt, answer: str, call: C
         InputError: If the tokens of the two answers do not differ, or those of the prompt do already.
     """
     completed = read_completion(model, prompt, answer, longer=True)
+    # A call is no reasoning, though an argument of it may have the marks.
     completed = replace(completed, reasoning=(), marked_reasoning=())
     if call.other is None:
         return replace(completed, parts=_without_shared_tokens(completed, call.spans))
@@ -47,7 +48,7 @@ def _part_with(completed: Completed, token: int, spans: Mapping[str, Span]) -> d
     for name, span in spans.items():
         if overlap(span, (start, end)):
             return {name: span}
-    return {completed.encoding.tokens[token]: (max(start, 0), end)}
+    return {completed.encoding.tokens[token]: (max(start, 0), end)}  # a token may begin with the prompt's end
 
 
 def _without_shared_tokens(completed: Completed, spans: Mapping[str, Span]) -> dict[str, Span]:

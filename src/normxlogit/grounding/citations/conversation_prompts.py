@@ -59,7 +59,7 @@ def sourced_messages(conversation: Conversation, rendering: Rendering, *, with_q
     contents = None if prompt.contents is None else _contents(messages, placed)  # None of a prompt that is one text
     return SourcedPrompt(
         replace(prompt, notes=tuple(notes), contents=contents),
-        spans=said if said or prompt.media else sources,
+        spans=said if said or prompt.media else sources,  # the question is all there is: then it is the source
         question=question,
         messages=tuple(placed.values()),
         unread="\n".join(messages[index].text for index in unread),
@@ -89,8 +89,10 @@ def _contents(messages: Sequence[Message], placed: Mapping[int, MessageSpan]) ->
 
 def readable(model: TaskModel, conversation: Conversation) -> Conversation:
     """Return a conversation without the pictures and sounds that a model does not read, with a note for each."""
+    # Without a chat template nothing says where a picture stands in a text.
     reads_medium = generating_task(model).reads_medium if has_chat_template(model.reader) else lambda _: False
     unread = [m for m in conversation.messages if m.part is not None and not reads_medium(m.kind)]
+    # Two messages without a text are equal where kind and number are, and then both are unread.
     messages = tuple(m for m in conversation.messages if m not in unread)
     if not messages:
         raise InputError("the conversation has no text before the answer, and the reader reads nothing else of it")
@@ -114,6 +116,7 @@ def _with_reasoning(
     """Return an answer with its reasoning before it, in the marks of the chat template, and the reasoning's spans."""
     if not thoughts:
         return answer, ()
+    # Where the template has written the opening mark at the end of the prompt, it is not written again.
     opening, ending = reasoning_marks(model.reader)
     before, reasoning = "" if opens_reasoning(prompt, opening) else f"{opening}\n", "\n".join(thoughts)
     return f"{before}{reasoning}\n{ending}\n\n{answer}", ((len(before), len(before) + len(reasoning)),)
@@ -138,13 +141,13 @@ def _question_of(messages: Sequence[Message], starts: Mapping[int, int]) -> tupl
     }
     marked = {span for span, sentence in sentences.items() if asks(sentence)}
     question = "\n\n".join(asked.values())
-    return question, set(sentences) if len(sentences) == 1 else marked
+    return question, set(sentences) if len(sentences) == 1 else marked  # the only one is what is asked, in any form
 
 
 def pieces_of(message: Message) -> Iterator[tuple[str, Span]]:
     """Yield the name and the span of each source in a message: its sentences, or those of a tool's fields of JSON."""
     fields = json_fields(message.text) if message.kind in ("tool call", "tool result") else []
-    for key, (start, end) in fields or [("", (0, len(message.text)))]:
+    for key, (start, end) in fields or [("", (0, len(message.text)))]:  # without fields, the whole text
         sentences = sentence_spans(message.text[start:end])
         for number, sentence in enumerate(sentences, start=1):
             name = key if key and len(sentences) == 1 else f"{key} {number}".strip()
@@ -161,13 +164,13 @@ def json_fields(text: str) -> list[tuple[str, Span]]:
             return []
     except (ValueError, RecursionError):
         return []
-    fields, key, key_span = [], "", (0, 0)
+    fields, key, key_span = [], "", (0, 0)  # the last key that was read
     for token in JSON_TOKEN.finditer(text):
         value = json.loads(token[1])
         if token[2]:
             key, key_span = str(value), token.span()
         elif value is not None and str(value).strip():
-            follows_key = not text[key_span[1] : token.start()].strip()
+            follows_key = not text[key_span[1] : token.start()].strip()  # not a further entry of an array
             start = key_span[0] if follows_key else token.start()
             fields.append((key, (start, token.end(1))))
     return fields

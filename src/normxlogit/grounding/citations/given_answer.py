@@ -42,12 +42,15 @@ def read_given_answer(model: TaskModel, prompt: ReadPrompt, answer: str, reasoni
         prompt = replace(prompt, notes=(*prompt.notes, f"not read: the answer's own marks {own_marks}"))
         reasoning = _reasoning_without(citations, reasoning)
         answer = _without(citations, answer)
+    # Behind "Answer:" a space; a chat template writes what stands before an answer itself.
     opening, marks = "" if has_chat_template(model.reader) else " ", reasoning_marks(model.reader)
+    # A prompt with media is rendered from its messages again, so a mark in its text would be lost.
     if not prompt.media and marks[1] not in answer and opens_reasoning(prompt.text, marks[0]):
         prompt = replace(prompt, text=f"{prompt.text}\n{marks[1]}\n\n")
     reasoning = shifted(reasoning, len(opening) - (len(answer) - len(answer.lstrip())))
     special_tokens = _special_tokens(model.tokenizer)
     answer = opening + _without_end(answer.strip(), special_tokens)
+    # The marks of a reasoning may be special tokens, and are meant as such.
     inside = [token for token in special_tokens if token in answer and token not in " ".join(marks)]
     completion = _as_plain_text(model.tokenizer, answer, inside)
     return read_completion(model, prompt, completion, longer=True, reasoning=reasoning)
@@ -73,12 +76,13 @@ def _reasoning_without(removed: Sequence[Span], reasoning: ReasoningSpec | None)
 
     if reasoning is None or are_marks(reasoning):
         return reasoning
+    # Moved by nothing: `shifted` checks the spans.
     return [(place_without(start), place_without(end)) for start, end in shifted(reasoning, 0)]
 
 
 def _without(removed: Sequence[Span], answer: str) -> str:
     """Return an answer without some spans of it, given in their order."""
-    for start, end in reversed(removed):
+    for start, end in reversed(removed):  # from the end on, so that earlier spans stay where they are
         answer = answer[:start] + answer[end:]
     return answer
 
@@ -108,6 +112,6 @@ def _as_plain_text(tokenizer: Any, text: str, special_tokens: Sequence[str]) -> 
         return text
     tokenizer = private_tokenizer(tokenizer)
     ids: list[int] = tokenizer(text, add_special_tokens=False, split_special_tokens=True, verbose=False)["input_ids"]
-    if set(ids) & set(tokenizer.convert_tokens_to_ids(list(special_tokens))):
+    if set(ids) & set(tokenizer.convert_tokens_to_ids(list(special_tokens))):  # not all tokenizers can split them
         raise InputError(f"the answer holds {special_tokens[0]!r}, a special token of the model; take it out")
     return ids

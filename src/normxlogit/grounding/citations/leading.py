@@ -34,8 +34,9 @@ def leads_to(
         documents: The documents to be put before it, two or more, with their tokens in the prompt.
         first: The document whose words are measured, without its first token.
     """
+    # What stands before all documents, such as the system message, stays there.
     opening = range(min(token for document in (*documents, first) for token in document.tokens))
-    scored = first.tokens[1:]
+    scored = first.tokens[1:]  # the first token is predicted by another document's last one
     if not scored:
         return ()
 
@@ -48,6 +49,7 @@ def leads_to(
     tokens = [document.tokens for document in documents]
     nats = np.stack(Outcomes(in_batches(model, after, measure))(tokens))  # (D, n)
     means_of_others = (nats.sum(0) - nats) / (len(nats) - 1)
+    # Without what is lost: a token that a document makes less likely does not speak against its neighbours.
     return tuple(_leads(completed, documents, scored, np.maximum(nats - means_of_others, 0)))
 
 

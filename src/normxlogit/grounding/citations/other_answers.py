@@ -30,7 +30,7 @@ def other_answer(written: WrittenCall, prompt: str, contrast: Contrast) -> Other
     if not text.startswith(prompt):
         raise InputError("the chat template writes the messages in another way before contrast= than before the call")
     last, answer = steps[-1], text[len(prompt) :]
-    if (last.name or last.text) not in answer:
+    if (last.name or last.text) not in answer:  # the tool of a call, whose arguments templates write in other ways
         raise InputError("the chat template does not write contrast= in the place of the call")
     return OtherAnswer(answer, _described(last, written.call))
 
@@ -53,6 +53,7 @@ def steps_of_answer(contrast: Any, number: int) -> list[Message]:
         message = {"role": "assistant", "content": contrast}
     else:
         raise InputError(f"contrast= is an answer in words, or a call as a mapping, not {contrast!r}")
+    # Read by itself it is message 0; there it takes the place of the call.
     return [replace(step, number=number) for step in read_conversation([message]).messages]
 
 
@@ -65,12 +66,12 @@ def _described(answer: Message, call: Message) -> str:
 
 def as_mapping(value: Any) -> Any:
     """Return an object of a client as a mapping; anything else unchanged."""
-    return value.model_dump() if hasattr(value, "model_dump") else value
+    return value.model_dump() if hasattr(value, "model_dump") else value  # pydantic's, as OpenAI's client has them
 
 
 def _check_call(action: Mapping[str, Any]) -> None:
     """Refuse what is not a call as messages hold it: with a name and arguments."""
-    function = action.get("function", action)
+    function = action.get("function", action)  # or the name and the arguments without a mapping around them
     name = function.get("name") if isinstance(function, Mapping) else None
     if not isinstance(name, str) or not name.strip() or "arguments" not in function:
         keys = ", ".join(map(str, action))

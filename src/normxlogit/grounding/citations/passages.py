@@ -67,11 +67,12 @@ def _pieces(model: TaskModel, text: str) -> Iterator[Piece]:
     """Yield the sentences of a text; one that is longer than a passage in parts of equally many words."""
     tokenizer = private_tokenizer(model.tokenizer)
     for start, end in sentence_spans(text):
+        # `verbose` would warn of a sentence that is longer than the model reads: it is divided here.
         count = len(tokenizer(text[start:end], add_special_tokens=False, verbose=False)["input_ids"])
         parts, words = math.ceil(count / PASSAGE_TOKENS), word_spans(text, start, end)
         for part in range(parts):
             first, last = part * len(words) // parts, (part + 1) * len(words) // parts
-            if first < last:
+            if first < last:  # a sentence may have fewer words than parts
                 yield Piece(words[first][0], words[last - 1][1], count // parts)
 
 
@@ -81,8 +82,8 @@ def _runs(counts: Sequence[int]) -> Iterator[Span]:
     total = int(ends[-1]) if len(ends) else 0
     parts, first = math.ceil(total / PASSAGE_TOKENS), 0
     for part in range(1, parts + 1):
-        last = 1 + int(np.abs(ends - part * total / parts).argmin())
-        if last > first:
+        last = 1 + int(np.abs(ends - part * total / parts).argmin())  # the end nearest to an equal division
+        if last > first:  # a long sentence may be the nearest end twice
             yield first, last
             first = last
 
@@ -107,7 +108,7 @@ def passage_gains(model: TaskModel, sentences: Sequence[str], sources: Sequence[
         return [0.0] * len(sentences)
     texts = [ComparedText(passage) for passage in passages]
     shares = [[share_of_words(sentence, text) for text in texts] for sentence in sentences]
-    nearest = [passages[int(np.argmax(row))] for row in shares]
+    nearest = [passages[int(np.argmax(row))] for row in shares]  # of equal ones the first
     return [_largest_gain(gains) for gains in token_gains(model, sentences, nearest)]
 
 

@@ -78,6 +78,7 @@ def question_prompt(model: TaskModel, question: str | None, documents: Any, syst
         if pictures:
             raise InputError("pictures among documents stand in messages, and the model has no chat template for these")
         before = model.pipeline.prefix + (f"{system.strip()}\n\n" if system else "")
+        # None: the prompt is one text, without messages.
         prompt, shift = ReadPrompt(f"{before}{text}\nAnswer:", None), len(before)
     else:
         prompt, shift = _as_chat(model, text, pictures.values(), system)
@@ -99,7 +100,7 @@ def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:
         text += f"{name}:\n" if len(named) > 1 else ""
         for number, span in enumerate(sentence_spans(document), start=1):
             spans[f"{name}:{number}"] = moved(span, len(text))
-        text += document.rstrip() + "\n\n"
+        text += document.rstrip() + "\n\n"  # no span moves: white space at the end is in no sentence
     return text, spans
 
 
@@ -112,7 +113,7 @@ def with_heading(text: str, name: str, start: int) -> int:
         start: Where its first sentence begins.
     """
     before = text[:start].rstrip()
-    return len(before) - len(name) - 1 if before.endswith(f"{name}:") else start
+    return len(before) - len(name) - 1 if before.endswith(f"{name}:") else start  # 1 of the colon
 
 
 def _as_chat(model: TaskModel, text: str, pictures: Iterable[Any], system: str) -> tuple[ReadPrompt, int]:

@@ -61,6 +61,7 @@ class AnswerReading:
 
         Special tokens between the first one and the last one, such as those of unknown words, are the sentence's too.
         """
+        # Joined: of an encoder-decoder model the tokens of a sentence are counted behind those of the source.
         answer_start = self.completed.joined().prompt_tokens
         return range(min(sentence.tokens) - answer_start, max(sentence.tokens) - answer_start + 1)
 
@@ -83,6 +84,7 @@ class AnswerReading:
         start, end = span
         offsets = sequence.offsets[sequence.prompt_tokens :]  # of the answer's tokens
         placed = [(token, *offsets[token]) for token in tokens if offsets[token][1] > start]
+        # Without the text behind the sentence, and parted at its start: no word reaches over its ends.
         for first, last, own in word_groups(sequence.text[:end], placed, start):
             nats, nats_without = float(self.nats[own].sum()), float(self.nats_without[own].sum())
             word = sequence.text[first:last]
@@ -105,6 +107,6 @@ def _entry_ends(text: str, start: int) -> dict[int, int]:
     """Return the end of the number of each entry of a list behind a character, by where it begins: 1, 2, 3, ..."""
     ends, number = dict[int, int](), 0
     for entry in _ENTRY.finditer(text[start:]):
-        if int(entry["number"]) in (1, number + 1):
+        if int(entry["number"]) in (1, number + 1):  # another number at a line's beginning is one that is stated
             number, ends[start + entry.start("mark")] = int(entry["number"]), start + entry.end("mark")
     return ends

@@ -51,11 +51,12 @@ def tested(
         named = list(dict.fromkeys(documents)) if verify == "message" else verify
         units = picked(whole_answer, units, named)
         tested_units = units.parts[: units.singles]
-    removed = {sources.get(part.tokens) for part in tested_units} - {None}
+    removed = {sources.get(part.tokens) for part in tested_units} - {None}  # None of a document, of several sources
     tested_units += [part for part in units.parts if sources.get(part.tokens) in removed]  # of the same words
     removable = _one_by_one(units, tested_units)
+    # What comes back is the evidence with what was measured.
     (result,) = run_searches([evidence], [removable], answers_without(ablations, sources, reading.weights))
-    return cast(Verification, result.verified)
+    return cast(Verification, result.verified)  # for the type alone: a source can always be removed here
 
 
 @enough_memory("measure what the answer loses without the user's request")
@@ -71,6 +72,7 @@ def loss_without(reading: AnswerReading, evidence: Attribution, places: Collecti
     removed = [sources[(place,)] for place in places if (place,) in sources]  # a source is known by its only unit
     ablations = _ablations(reading, list(sources.values()), no_progress)
     present = np.array([[True] * len(sources), [source not in removed for source in sources.values()]])  # (2, S)
+    # Summed over the sentences: which tokens are of any of them.
     with_all, without = ablations(present) @ reading.weights.sum(0)  # (2,)
     return float(with_all - without)
 
@@ -83,10 +85,10 @@ def _ablations(reading: AnswerReading, sources: Sequence[NamedSpan], progress: P
 
 def _one_by_one(units: Removable, tested_units: Sequence[UnitScore]) -> Removable:
     """Return removable parts of which some are removed one at a time, and all together."""
-    singles = {part.tokens: part for part in tested_units}
+    singles = {part.tokens: part for part in tested_units}  # each once, in the order in which they are tested
     others = [part for part in units.parts if part.tokens not in singles]
     units = units._replace(parts=[*singles.values(), *others], singles=len(singles), target="the answer")
-    return units._replace(all_together=units.one_by_one)
+    return units._replace(all_together=units.one_by_one)  # not those of `Explainer.without`, which are together already
 
 
 def first_sources(ablations: Ablations, weights: Array, evidence: Attribution) -> list[int]:
@@ -121,7 +123,7 @@ def verified(ablations: Ablations, weights: Array, scores: Array, most: int | No
     with_all = (ablations(np.ones((1, len(scores)), bool)) @ weights).item()
     one_absent = ~np.eye(len(scores), dtype=bool)  # (S, S)
     while following := order[len(lost) :]:
-        most_left = max(float(scores[following[0]]), 0.0)
+        most_left = max(float(scores[following[0]]), 0.0)  # `following` is in the order of the scores
         rates = [max(loss, 0.0) / scores[source] for source, loss in lost.items() if scores[source] > 0]
         if lost and MARGIN * max(rates, default=0.0) * most_left <= max(lost.values()):
             break

@@ -44,6 +44,7 @@ def render(
             is the answer, which need not be found as it was written.
         tools_as_text: Whether calls and results of tools are written as text in any case.
     """
+    # By its source, as a template that knows no tools leaves calls out without an error.
     knows_tools = "tool" in str(getattr(model.reader, "chat_template", None))
     spoken = _spoken_places(conversation.messages if answer_follows else conversation.messages[:-1])
     renderings, refusals = list[Rendering](), list[InputError]()
@@ -56,7 +57,7 @@ def render(
         if spoken <= rendering.starts.keys():
             return rendering
         renderings.append(rendering)
-    if not renderings:
+    if not renderings:  # the first form is the fullest: its error says what the template does not take
         raise refusals[0]
     return min(renderings, key=lambda rendering: len(spoken - rendering.starts.keys()))
 
@@ -87,6 +88,7 @@ def render_as(model: TaskModel, conversation: Conversation, form: Form, *, answe
     if not has_chat_template(model.reader):
         return _as_one_text(conversation, answer_follows=answer_follows)
     rows = rows_of(conversation.messages, form)
+    # The caller's options of templates, but for how the prompt ends: an answer begins a message of its own.
     options: dict[str, Any] = {**model.pipeline.chat, "continue_final_message": False}
     options["add_generation_prompt"] = answer_follows
     prompt: dict[str, Any] = {"messages": [row.message for row in rows]}
@@ -126,11 +128,13 @@ def _message_starts(rendered: ReadPrompt, rows: Sequence[Row], messages: Sequenc
     position = 0  # where the last message that was found ends
     contents = rendered.contents or ()
     for number, row in enumerate(rows):
+        # Where the next content begins, which bounds the search.
         end = min((content.start for content in contents if content.message > number), default=len(rendered.text))
         for place, offset in row.offsets.items():
             text = messages[place].text
             start = _start_in_contents(contents, number, offset, len(text))
             if start is None:
+                # Later messages of the row may have the same text, and stand behind this one.
                 texts_from_here = [messages[later].text for later in row.offsets if later >= place]
                 start = _start_of_repeated(text, texts_from_here.count(text), rendered.text, position, end)
             if start is not None:

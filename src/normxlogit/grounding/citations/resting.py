@@ -35,7 +35,7 @@ def _of_sentence(cited: Citations, index: int, sources: Indices) -> Indices:
         sources: The sources that it rests on by shares and losses.
     """
     best = best_alone(cited, index)
-    if best is None or best.nats < LEAST_LOSS:
+    if best is None or best.nats < LEAST_LOSS:  # no document makes the sentence likelier by itself
         return sources
     ranked = cited.top(len(cited.sources), sentence=index)
     first = next(source.source for source in ranked if source.document == best.name)
@@ -61,6 +61,7 @@ def cited_sources(shares: FloatArray, losses: FloatArray) -> Indices:
         losses: What it loses without each, in nats, (S,); NaN if it was not removed, or if losses do not count.
     """
     is_measured = ~np.isnan(losses)  # (S,)
+    # Of a source that was removed its loss says more; and where some were, a small share of another says nothing.
     by_share = _by_share(np.where(is_measured, 0, shares), first=not is_measured.any())
     return tuple(dict.fromkeys([*_by_loss(losses), *by_share]))[:MOST]
 
@@ -68,12 +69,13 @@ def cited_sources(shares: FloatArray, losses: FloatArray) -> Indices:
 def _by_loss(losses: FloatArray) -> list[int]:
     """Return the sources without which a sentence loses enough, (S,), the largest loss first."""
     losing = [source for source in _ranked(losses) if losses[source] > LEAST_LOSS]
-    return [source for source in losing if losses[source] > LEAST * losses[losing[0]]]
+    return [source for source in losing if losses[source] > LEAST * losses[losing[0]]]  # the first loses most
 
 
 def _by_share(shares: FloatArray, *, first: bool) -> list[int]:
     """Return the sources with large shares, (S,), the largest first; of small ones the `first`, if that is wanted."""
     positive = [source for source in _ranked(shares) if shares[source] > 0]
+    # `first` is 1 or 0 of the small ones.
     return [source for source in positive if shares[source] >= LEAST] or positive[:first]
 
 

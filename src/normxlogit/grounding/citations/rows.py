@@ -49,13 +49,15 @@ def rows_of(messages: Sequence[Message], form: Form) -> list[Row]:
         form: How they are written.
     """
     calls = dict.fromkeys(message.call for message in messages)
-    call_ids = {call: f"call{number:05d}" for number, call in enumerate(calls)}  # nine letters and digits
+    # Nine letters and digits, as Mistral's templates demand. Messages without an id share the one of "".
+    call_ids = {call: f"call{number:05d}" for number, call in enumerate(calls)}
     groups = groupby(enumerate(messages), key=lambda step: _row_key(step[1], form))
     return [_row(key[0], dict(steps), form, call_ids) for key, steps in groups]
 
 
 def _row_key(message: Message, form: Form) -> Strings:
     """Return the role of the row that a message is in, and what tells this row from its neighbours."""
+    # As text, a call is the assistant's, and what a tool or the system says is the user's.
     role = "user" if message.kind in form.as_text and message.kind != "tool call" else message.role
     return (role,) if form.two_roles else (role, message.role, str(message.number))
 
@@ -63,13 +65,13 @@ def _row_key(message: Message, form: Form) -> Strings:
 def _row(role: str, messages: Mapping[int, Message], form: Form, call_ids: Mapping[str, str]) -> Row:
     """Return messages, by their places, as one of a chat template."""
     calls = [m for m in messages.values() if m.kind == "tool call" and not form.tools_as_text]
-    texts = {place: message for place, message in messages.items() if message not in calls}
+    texts = {place: message for place, message in messages.items() if message not in calls}  # pictures and sounds too
     content, offsets = _content(texts, form)
     row: ChatMessage = {"role": role, "content": content}
     if calls:
         row["tool_calls"] = [_call(message, call_ids[message.call]) for message in calls]
     if role == "tool":
-        result = next(iter(texts.values()))
+        result = next(iter(texts.values()))  # a row of a tool is one result
         row |= {"name": result.name, "tool_call_id": call_ids[result.call]}
     return Row(row, dict.fromkeys(messages, -1) | offsets)
 
@@ -96,6 +98,7 @@ def _content(messages: Mapping[int, Message], form: Form) -> tuple[Any, dict[int
             parts.append(message.part)
         else:
             before, after = _wrapping(message, form)
+            # Texts in a row are one part; a picture between them begins another.
             earlier = parts.pop()["text"] if parts and parts[-1]["type"] == "text" else ""
             gap = _gap(earlier, is_same_message=message.number == last_number)
             parts.append({"type": "text", "text": f"{earlier}{gap}{before}{message.text}{after}"})
@@ -103,7 +106,7 @@ def _content(messages: Mapping[int, Message], form: Form) -> tuple[Any, dict[int
         last_number = message.number
     has_media = any(message.part is not None for message in messages.values())
     if form.in_parts or has_media:
-        return parts or [{"type": "text", "text": ""}], offsets
+        return parts or [{"type": "text", "text": ""}], offsets  # of a message that is nothing but calls
     return _text_of(parts), offsets
 
 

@@ -36,7 +36,8 @@ def compared_texts(answered: Answered, names: Sequence[str]) -> tuple[list[Compa
         names: The names of the sources that the model read with the answer; the others are part of all else.
     """
     sequence, spans = answered.completed.sequenced(), answered.completed.named_sources
-    placed = [spans.get(name, (0, 0)) for name in names]
+    placed = [spans.get(name, (0, 0)) for name in names]  # a picture has no span, and its text is empty
+    # Line breaks in the place of the sources: what stands around one is not joined to a word.
     rest = list(sequence.text[: sequence.prompt_characters])
     for start, end in placed:
         rest[start:end] = "\n" * (end - start)
@@ -77,9 +78,9 @@ def _support_of(cited: Citations, index: int, span: Span, measured: Indices, che
         check: What a checker makes of it.
     """
     facts, reading = cited.facts[index], cited.readings[index] if cited.readings else None
-    deciding = deciding_source(facts, next(iter(measured), None))
+    deciding = deciding_source(facts, next(iter(measured), None))  # the first is the one that it rests on most
     judgement = _judgement(cited, index, deciding, check)
-    if check is not None and check.decides:
+    if check is not None and check.decides:  # what is shown beside the verdict is the source that it read
         deciding = check.source
     sources = _shown_sources(judgement, facts, measured, deciding)
     return Support(
@@ -161,7 +162,7 @@ def _checked(cited: Citations, measured: Sequence[Indices], checker: Checker | N
         measured: The sources that each sentence rests on most.
         checker: The checker.
     """
-    if checker is None or not cited.readings:
+    if checker is None or not cited.readings:  # without readings no verdict would follow from it
         return [None] * len(measured)
     texts = [cited.text[start:end].strip() for start, end in cited.spans]
     if checker.marks_words:
@@ -172,6 +173,7 @@ def _checked(cited: Citations, measured: Sequence[Indices], checker: Checker | N
         for sentence, group in zip(cited.sentences, groups, strict=True)
     ]
     return [
+        # From its place in the group to that among all sources.
         check._replace(source=group[check.source]) if group else check
         for check, group in zip(checker.compare(pairs), groups, strict=True)
     ]
@@ -182,7 +184,7 @@ def _sources_to_check(cited: Citations, index: int, measured: Indices, texts: Se
     nearest = cited.facts[index].nearest
     ranked = [source.source for source in cited.top(len(texts), sentence=index)]
     sources: list[int] = [*measured, *([] if nearest is None else [nearest]), *ranked]
-    return [source for source in dict.fromkeys(sources) if texts[source]][:COMPARED]
+    return [source for source in dict.fromkeys(sources) if texts[source]][:COMPARED]  # a picture has no text
 
 
 def _share_of_sources(answer: Attribution, index: int) -> float:
@@ -192,11 +194,12 @@ def _share_of_sources(answer: Attribution, index: int) -> float:
         answer: The attribution of the answer's sentences.
         index: The sentence, by its place in the answer.
     """
-    if answer.bias is None:
+    if answer.bias is None:  # as of methods whose scores do not add up
         return 0.0
     scores, kinds = answer.scores[index].astype(np.float64), np.array(answer.units.kind)  # (U,) each
     of_sources = scores[answer.units.sources].sum()
     of_others = [scores[kinds == kind].sum() for kind in APART]
+    # Of the magnitudes, as scores against a sentence would cancel others; of none at all, 0.
     return float(of_sources / (np.abs([of_sources, *of_others]).sum() or 1.0))
 
 

@@ -33,7 +33,7 @@ def read_in_windows(completed: Completed, limit: int, score: Callable[[Completed
     if not fitting:
         rest = f"{length} tokens, {limit - room} of them without the sources"
         raise InputError(f"prompt and answer have {rest}, and the model reads {limit}: no source fits beside the rest")
-    windows = _windows(fitting, room)
+    windows = _windows(fitting, room)  # a source that fits nowhere is not read at all
     scores = dict[str, float]()
     for window in windows:
         scores |= score(_only(window, tokens, completed))
@@ -74,7 +74,7 @@ def _windows(counts: Mapping[str, int], room: int) -> list[list[str]]:
         room: The most tokens of a window.
     """
     total = sum(counts.values())
-    size = math.ceil(total / math.ceil(total / room))
+    size = math.ceil(total / math.ceil(total / room))  # of as few windows as could hold them; `room` at most
     windows, remaining = list[list[str]](), list(counts)
     while remaining:
         windows.append(_first_that_fit(remaining, counts, size))
@@ -84,6 +84,7 @@ def _windows(counts: Mapping[str, int], room: int) -> list[list[str]]:
 
 def _first_that_fit(names: Sequence[str], counts: Mapping[str, int], room: int) -> list[str]:
     """Return the first source, and those of the others that fit beside the ones before them."""
+    # The first is taken in any case: each fits by itself, though it may be longer than windows of similar lengths.
     first, *others = names
     selected, free = [first], room - counts[first]
     for name in others:

@@ -75,6 +75,7 @@ class WrittenCall:
         """
         marked_calls = list(_marked_calls(self.call, self.text))
         # An argument may be called like the tool, or like what stands before its name: then it has a number.
+        # The first name, that of the beginning, is given up: the beginning is no marked part.
         _, *names = numbered([BEGINNING, *(marked.part for marked in marked_calls)])
         spans = dict[str, Span]()
         for name, marked in zip(names, marked_calls, strict=True):
@@ -95,6 +96,7 @@ class WrittenCall:
             start = self._end_of_step(last)
         else:
             start = common_start(self.text_with(answer_follows=not continues), self.text)
+        # A template may write calls before the texts of their message.
         return min(start, *(first for first, _ in self.spans.values()))
 
     def _end_of_step(self, place: int) -> int:
@@ -103,7 +105,7 @@ class WrittenCall:
         end = self.rendering.starts[place] + len(step.text)
         behind = self.text[end:].lstrip()
         after = behind.removeprefix(reasoning_marks(self.model.reader)[1])
-        is_marked = step.kind == "reasoning" and after != behind
+        is_marked = step.kind == "reasoning" and after != behind  # the template has written the mark
         return len(self.text) - len(after.lstrip()) if is_marked else end
 
     def start_of_answer(self) -> int:
@@ -163,7 +165,7 @@ def _marked_calls(call: Message, text: str) -> Iterator[MarkedCall]:
     mark = _unused_mark(text, call.name)
     yield MarkedCall(call.name, mark, replace(call, name=mark))
     arguments = parsed_arguments(call.text)
-    if not isinstance(arguments, Mapping):
+    if not isinstance(arguments, Mapping):  # a text that is no JSON, or other JSON: one part
         mark = _unused_mark(text, arguments)
         yield MarkedCall("arguments", mark, replace(call, text=mark))
         return
@@ -176,6 +178,7 @@ def _marked_calls(call: Message, text: str) -> Iterator[MarkedCall]:
 def _unused_mark(text: str, value: Any) -> str:
     """Return a marker that a text lacks, and that begins and ends with another letter than a value."""
     written = (value if isinstance(value, str) else json.dumps(value)).strip()
+    # A common letter at an end would be taken for text that does not differ. Two ends leave one of three letters.
     letter = next(letter for letter in MARK_LETTERS if letter not in (written[:1], written[-1:]))
     mark = letter * MARK_LENGTH
     while mark in text:
@@ -188,10 +191,12 @@ def _differing_span(text: str, marked_text: str, mark: str) -> Span | None:
     start = common_start(text, marked_text)
     after = common_start(text[::-1], marked_text[::-1])
     written = marked_text[start : len(marked_text) - after]
+    # A template may write quotation marks around a text, and none around a number that the marker stands for.
     return (start, len(text) - after) if written.strip("\"'") == mark else None
 
 
 def common_start(first: Sequence[Any], second: Sequence[Any]) -> int:
     """Return how many entries two sequences, such as the characters of texts, have in common from their beginning."""
     pairs = enumerate(zip(first, second, strict=False))
+    # Where none differs, one sequence is the beginning of the other.
     return next((place for place, (a, b) in pairs if a != b), min(len(first), len(second)))

@@ -70,15 +70,16 @@ class Conversation:
         """
         answers = [place for place, message in enumerate(self.messages) if message.kind == "assistant"]
         if turn is None:
-            if not answers:
+            if not answers:  # the model writes the answer
                 return UpToAnswer(self)
             turn = -1
         problem = f"no turn {turn!r}: the assistant has {len(answers)} texts, counted from 0"
         place, notes = picked_step(answers, turn, "answer", problem), self.notes
+        # Calls and reasoning behind it may be of the answer's own message.
         if after := sum(message.kind not in ("tool call", "reasoning") for message in self.messages[place + 1 :]):
             notes = (*notes, f"messages after the answer are not read ({after})")
         first = place
-        while first and self.messages[first - 1].kind == "reasoning":
+        while first and self.messages[first - 1].kind == "reasoning":  # of several messages, several steps
             first -= 1
         thoughts = tuple(message.text for message in self.messages[first:place])
         return UpToAnswer(Conversation(self.messages[:first], self.tools, notes), self.messages[place].text, thoughts)
@@ -98,7 +99,7 @@ def picked_step(places: Sequence[int], index: Any, noun: str, problem: str) -> i
     """
     try:
         place = places[index]
-    except (IndexError, TypeError):
+    except (IndexError, TypeError):  # no such place, or no number
         raise InputError(problem) from None
     if not place:
         raise InputError(f"the {noun} is the first message; a conversation has messages before the {noun}")
@@ -137,6 +138,7 @@ def read_conversation(value: Any) -> Conversation:
     steps, tools = _steps(messages), beside.get("tools")
     if not steps:
         raise InputError(f"the conversation of {len(messages)} messages has no text")
+    # Rows of data sets have None where there are no tools.
     tools = list(tools) if isinstance(tools, Sequence) else None
     return Conversation(tuple(steps), tools, tuple(dict.fromkeys(_notes(messages))))
 
@@ -157,6 +159,7 @@ def _steps(messages: Sequence[RawMessage]) -> list[Message]:
     steps = list[Message]()
     for number, (message, own_calls) in enumerate(zip(messages, calls, strict=True)):
         steps += _joined([*_said(message, number, tool_names), *own_calls])
+    # JSON may escape one; no tokenizer reads it.
     for step in steps:
         if re.search("[\ud800-\udfff]", step.text + step.name):
             raise InputError(f"message {step.number} holds half a character (a lone surrogate)")
@@ -186,9 +189,9 @@ def _said(message: RawMessage, number: int, tool_names: Mapping[str, str]) -> It
         call_id = _text_under(message, "tool_call_id")
         name = tool_names.get(call_id) or _text_under(message, "name")
         said = Message(kind, "", role="tool", number=number, name=name, call=call_id)
-        parts = sorted(parts, key=lambda part: text_of_part(part) is None)
+        parts = sorted(parts, key=lambda part: text_of_part(part) is None)  # texts first, else as they are
     thoughts = (_text_under(message, key) for key in REASONING_KEYS)
-    yield _thought(next(filter(None, thoughts), ""), number)
+    yield _thought(next(filter(None, thoughts), ""), number)  # an empty one, where there is none, is left out later
     for part in parts:
         yield from _steps_of_part(part, said)
 
@@ -197,14 +200,16 @@ def _steps_of_part(part: Any, said: Message) -> Iterator[Message]:
     """Yield what a part of a content says, and what was thought before, in steps of a kind."""
     type_, text = part_type(part), text_of_part(part)
     if text is not None:
+        # A user may write of such marks.
         match = THINKING.fullmatch(text) if said.kind == "assistant" else None
         yield _thought(match[1] if match else "", said.number)
         yield replace(said, text=match[2] if match else text)
     elif type_ is not None:
+        # A picture itself, without a mapping, stands under its type, as templates and readers look for it.
         typed = {**(part if isinstance(part, Mapping) else {type_: part}), "type": type_}
         role = "user" if said.role == "tool" else said.role
         yield Message(KINDS_OF_PARTS.get(type_, type_), "", role=role, number=said.number, part=typed)
-    else:
+    else:  # a part that is not read, unless it has thoughts, as Anthropic's have
         yield _thought(_text_under(part, "thinking"), said.number)
 
 
@@ -216,6 +221,7 @@ def _calls(message: RawMessage, number: int) -> Iterator[Message]:
     """Yield a message's calls of tools."""
     calls = message.get("tool_calls")
     for call in calls if isinstance(calls, list | tuple) else ():
+        # Or the function itself, without a mapping around it.
         function = call.get("function", call) if isinstance(call, Mapping) else None
         if not isinstance(function, Mapping):
             raise InputError(f"message {number} holds a call of a tool that is {_described(call)}")
@@ -238,6 +244,7 @@ def _joined(steps_of_message: Iterable[Message]) -> list[Message]:
     joined: list[Message] = []
     for step in steps_of_message:
         text, last = step.text.strip(), joined[-1] if joined else None
+        # Each call is a step; so is a picture or a sound, which has no text.
         if step.kind == "tool call" or step.part is not None:
             joined.append(step)
         elif text and last is not None and last.kind == step.kind:
@@ -250,6 +257,7 @@ def _joined(steps_of_message: Iterable[Message]) -> list[Message]:
 def _parts(message: RawMessage) -> Sequence[Any]:
     """Return the parts of a message's content; data that a tool returned, which are not parts, as JSON."""
     content = message.get("content")
+    # None beside calls of tools.
     parts = content if isinstance(content, list | tuple) else () if content is None else (content,)
     if message["role"] == "tool" and not (parts and all(map(_is_part_of_result, parts))):
         return (_as_text(content),)

@@ -53,7 +53,7 @@ def read_documents(documents: Any) -> tuple[Texts, dict[str, Any]]:
         InputError: If there is no document, one has no text, or a picture cannot be read.
         DataError: If a file cannot be read.
     """
-    pictures, texts, number = Named(), Named(), 0
+    pictures, texts, number = Named(), Named(), 0  # texts and pictures without a name are counted apart
     for name, document in _named(documents):
         if _is_picture(document):
             pictures.append((name, document))
@@ -93,13 +93,14 @@ def _named(documents: Any) -> Named:
         return _with_files([documents])
     if isinstance(documents, Mapping):
         return [(str(name), document) for name, document in documents.items()]
-    if _is_arrow_map(documents):
+    if _is_arrow_map(documents):  # before lists of texts: it is a list, too
         return [*documents]
     documents = collected(documents)
     if (columns := named_columns(documents)) is not None:
         rows = zip(*columns.values(), strict=True)
         documents = [dict(zip(columns, map(plain_cell, row), strict=True)) for row in rows]
     if isinstance(documents, Set | bytes) or not isinstance(documents, Iterable):
+        # Sets have no order, and bytes are numbers.
         raise InputError(f"expected documents: texts by name, or a list of texts, got {type(documents).__name__}")
     return _with_files(documents)
 
@@ -107,13 +108,14 @@ def _named(documents: Any) -> Named:
 def _with_files(documents: Iterable[Any]) -> Named:
     """Return documents, the files in folders among them, with the names of files and "" for others."""
     items = [item for document in documents for item in _files_of(document)]
+    # Of all files together, as paths tell apart those of one name; taken one by one, in the order of the items.
     names = iter(names_of_files([Path(item) for item in items if isinstance(item, PathLike)]))
     return [(next(names) if isinstance(item, PathLike) else "", item) for item in items]
 
 
 def _is_one_document(value: Any) -> bool:
     """Return whether a value is a text, a file, a picture or a text with metadata, not a collection of documents."""
-    if isinstance(value, list):
+    if isinstance(value, list):  # always several, whatever it holds
         return False
     return isinstance(value, str | PathLike) or _is_picture(value) or _has_metadata(value)
 
@@ -134,6 +136,7 @@ def _is_picture(document: Any) -> bool:
     """Return whether a value is a picture, or the path of one, which the wing of pictures reads, if it is there."""
     if isinstance(document, PathLike):
         return _is_picture_file(Path(document))
+    # A row of a data set may have a text and a picture: it is a text here.
     if isinstance(document, str) or (isinstance(document, Mapping) and _first(document, TEXT_KEYS, str) is not None):
         return False
     return part_type(document) == "image" or getattr(document, "kind", "") == "picture"  # a `ReadPart`
@@ -173,8 +176,9 @@ def _texts_of(document: Any, name: str) -> Texts:
     fields = _fields(document)
     if (text := _first(fields, TEXT_KEYS, str)) is not None:
         return {"": text}
-    if any(is_missing(fields[key]) for key in TEXT_KEYS if key in fields):
+    if any(is_missing(fields[key]) for key in TEXT_KEYS if key in fields):  # an empty cell of a table is an empty text
         return {}
+    # A mapping is described by its keys, one of which may be misspelt.
     kind = ", ".join(map(str, document)) if isinstance(document, Mapping) else type(document).__name__
     raise InputError(f"document {name} has no text: expected a string or {' or '.join(TEXT_KEYS)}, got {kind}")
 
@@ -189,7 +193,7 @@ def _check_text(text: str, name: str) -> None:
 def _name_of(document: Any) -> str:
     """Return a document's source and page from its metadata; empty if it has none."""
     fields = _fields(document)
-    fields |= _first(fields, METADATA_KEYS, Mapping) or {}
+    fields |= _first(fields, METADATA_KEYS, Mapping) or {}  # metadata come before what stands beside the text
     name = str(_first(fields, NAME_KEYS, str | PathLike) or "").strip()
     page = _first(fields, PAGE_KEYS, str | int)
     return f"{name}, page {page}" if name and page is not None else name

@@ -52,6 +52,7 @@ def _read_html(content: bytes, path: str) -> Texts:
     except ImportError:
         raise DataError(f"reading {path} needs beautifulsoup4: pip install 'normxlogit[documents]'") from None
     declared = EncodingDetector.find_declared_encoding(content, is_html=True) or "utf-8"
+    # What a page says of its encoding may be wrong; `encoding_of` says UTF-8, or UTF-16 by its mark.
     for encoding in (declared, encoding_of(content)):
         with suppress(LookupError, UnicodeError):  # no such encoding, or another one
             page = BeautifulSoup(content.decode(encoding).lstrip("\ufeff"), "html.parser")
@@ -60,6 +61,7 @@ def _read_html(content: bytes, path: str) -> Texts:
         raise DataError(f"{path} is not text in the encoding that it names, or UTF-8")
     for element in [*page(HIDDEN), *page(hidden=True)]:
         element.extract()
+    # NUL, which no text has, stands for a line end: those of the source are spaces to a browser.
     for element in page(lambda tag: tag.name not in INLINE):
         element.insert_before("\0\0" if element.name in PARAGRAPHS else "\0")
         element.insert_after("\0")

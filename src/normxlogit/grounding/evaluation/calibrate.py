@@ -47,6 +47,7 @@ def calibrate(
         labels = np.array([claim.is_supported for claim in claims])
         calibration = fit(task_model, supports, labels, pairs.name)
         path = save(calibration)
+    # The table is of curves fitted to other parts; the curve that is kept is fitted to all.
     folds = [str(place % FOLDS) for place in range(len(claims))]
     write_report(calibration_table(supports, labels, folds))
     write(f"\nkept in {path}, for this model alone\n")

@@ -32,6 +32,7 @@ def calibration_table(supports: Array, is_supported: Labels, parts: Sequence[str
         labels = is_supported[row_of == row].astype(np.float64)
         rows.append([name, str(len(labels)), interval_text(mean_interval(labels)) if len(labels) else ""])
     rate = is_supported.mean()
+    # The score of one probability for all, the share: its variance.
     brier, brier_of_rate = ((probabilities - is_supported) ** 2).mean(), rate * (1 - rate)
     table = markdown_table(["probability", "sentences", "of them supported"], rows)
     return (

@@ -45,7 +45,7 @@ def _claim(row: Mapping[str, Any]) -> Claim:
         raise ValueError('"supported" is true or false')
     if not isinstance(sentence, str) or not sentence.strip():
         raise ValueError('"sentence" is a text')
-    documents, _ = read_documents(row["documents"])
+    documents, _ = read_documents(row["documents"])  # of pictures nothing is read here
     return Claim(tuple(documents.values()), sentence, label, str(row.get("question", "")))
 
 
@@ -53,6 +53,7 @@ def supports_of(model: TaskModel, claims: Sequence[Claim], on_progress: OnProgre
     """Return the support of each labelled sentence, (n,)."""
     supports = list[float]()
     for _, claim in with_progress("labelled sentences", claims, on_progress):
+        # Beside the documents, what the question says is not missing, as in `facts_of`.
         missing = missing_names(claim.sentence, ComparedText("\n".join([*claim.documents, claim.question])))
         (ranked,) = rank_sentences(model, [claim.sentence], claim.documents, [missing])
         supports.append(ranked.support)

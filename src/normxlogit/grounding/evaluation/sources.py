@@ -105,6 +105,7 @@ def evaluate_sources(
     stored = ResultCache[Fields](folder, model, [max_new_tokens, ablations, seed], Fields)
 
     def measure(question: Question, prompt_seed: int) -> Fields:
+        # Nothing of a prompt that does not count; it is kept, so that a second run does not measure it again.
         prompt = AnsweredPrompt(model, question, max_new_tokens, ablations, prompt_seed)
         return prompt.all_figures(method_list, rankings) if prompt.matters else {}
 
@@ -144,6 +145,7 @@ class AnsweredPrompt:
         self.model, self.ablations, self.seed = model, ablations, seed
         answered = read_answered(model, question.question, question.documents, max_new_tokens=max_new_tokens)
         self.completed = answered.completed
+        # None: the answer is one part, K = 1.
         self.sources, parts = sources_and_parts(self.completed, self.completed.named_sources, None)
         self.weights = part_weights(self.completed, parts)  # (1, G)
         self.measure = Ablations(model, self.completed, self.sources)
@@ -151,7 +153,7 @@ class AnsweredPrompt:
         self.drops = scores[0]  # (S,): nats lost without each source
         lengths = np.array([len(source.tokens) for source in self.sources], np.float64)  # (S,)
         self.reference_scores: dict[str, Scored] = {
-            "occlusion": Scored(self.drops, len(self.sources) + 1.0),
+            "occlusion": Scored(self.drops, len(self.sources) + 1.0),  # a pass without each, and one with all
             "random": Scored(np.random.default_rng(seed).random(self.drops.shape), 0.0),
             "length": Scored(lengths, 0.0),
         }
@@ -182,20 +184,20 @@ class AnsweredPrompt:
 
         A method that leaves sources out has measured them itself.
         """
-        scored = self.reference_scores.get(method.spec) or self._score(method)
+        scored = self.reference_scores.get(method.spec) or self._score(method)  # occlusion was measured already
         if isinstance(method, Perturbation):
             return {method.spec: scored}
         lost = verified(self.measure, self.weights[0], scored.scores)
         measured = np.array([lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
         order = np.lexsort((-scored.scores, -measured))  # (S,): by nats lost, then those that were not measured
-        passes = scored.passes + len(lost) + 1.0
+        passes = scored.passes + len(lost) + 1.0  # 1 with all sources
         return {method.spec: scored, f"{method.spec} (verified)": Scored(-order.argsort().astype(np.float64), passes)}
 
     def figures(self, ranking: Scored) -> Fields:
         """Return the metrics of a ranking of the sources by their scores."""
         scores, (subsets, log_probabilities) = ranking.scores, self.datamodel
         order = np.argsort(-scores, kind="stable")
-        is_kept = np.ones((1 + len(TOP), len(self.sources)), bool)
+        is_kept = np.ones((1 + len(TOP), len(self.sources)), bool)  # the first row is the whole prompt
         for row, count in enumerate(TOP, start=1):
             is_kept[row, order[:count]] = False
         nats = self.measure(is_kept) @ self.weights[0]  # (4,)
@@ -214,6 +216,7 @@ class AnsweredPrompt:
         options = Options(method=method)
         explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
         cost = explained.diagnostics
+        # A backward pass counts as two.
         passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
         return Scored(explained.scores[0, : len(self.sources)].astype(np.float64), passes)
 
