@@ -87,7 +87,7 @@ class Options:
         """Refuse targets that are not one for each input, and keep them as a sequence."""
         if self.target is not None:
             raise TargetError("give target= for all inputs or targets= with one for each, not both")
-        if not is_column(targets) or isinstance(targets, set | frozenset):
+        if not is_column(targets) or isinstance(targets, set | frozenset):  # sets have no order
             raise TargetError("targets= takes a list with one target for each input; target= takes one for all")
         class_names = class_names_of(getattr(targets, "features", None))  # of a column of a data set
         object.__setattr__(self, "targets", with_class_names(targets, class_names))
@@ -127,7 +127,7 @@ class Options:
         names_tokens = any(fields.get(name) is not None for name in ("target", "targets"))
         is_index = whole_number(fields.get("contrast")) is not None
         if not names_tokens and not is_index:
-            fields["other_answer"] = fields.pop("contrast", None)
+            fields["other_answer"] = fields.pop("contrast", None)  # a text or token ids
         return cls(**fields)
 
     @property
@@ -196,7 +196,7 @@ def compared_methods(methods: Sequence[str | Method] | None, target: object) -> 
 
 def checked_verify(verify: Verify) -> Verify:
     """Return the caller's `verify=` after checking it; None for no verification."""
-    verify = list(verify) if isinstance(verify, np.ndarray) else verify
+    verify = list(verify) if isinstance(verify, np.ndarray) else verify  # an array has no truth value of its own
     if isinstance(verify, str) and verify not in VERIFIED_KINDS:
         raise InputError(
             f"verify must be a number of units, {', '.join(map(repr, VERIFIED_KINDS))} or a list of words and spans, "

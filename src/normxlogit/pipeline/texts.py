@@ -69,7 +69,7 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
     options = replace(options, method=method_named(alternative))
     try:
         results: Any = explain_inputs(model, inputs, options)
-    except MethodError as error:
+    except MethodError as error:  # on a method that the caller did not name: the note says why it was taken
         raise MethodError(f"{error}; {note}") from None
     if isinstance(results, Attribution):
         results = _with_note(results, note)
@@ -145,10 +145,11 @@ def score_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Op
     """
     limit = model.encoder.limit
     results: dict[int, Attribution] = {}
-    windows_read = [[list(range(len(encoding)))] for encoding in encodings]
+    windows_read = [[list(range(len(encoding)))] for encoding in encodings]  # of each text; a short one is one window
     for index, encoding in enumerate(encodings):
         if limit is None or len(encoding) <= limit:
             continue
+        # A text was cut or refused when it was encoded; what the caller encoded earlier was not.
         if options.long_text != "window":
             raise too_long(index, len(encoding), limit)
         results[index], windows_read[index] = score_windows(model, encoding, options.only(index))
@@ -219,11 +220,11 @@ def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> 
 
 def _targets_at(positions: Sequence[int], results: Sequence[Attribution]) -> tuple[Target, ...]:
     """Return the target of each result with its position, and with the word there in its name."""
-    first = results[0]
+    first = results[0]  # all are of the same text
     words = {token: word.text for word in first.words() for token in word.tokens} if first.has_words else {}
     targets = []
     for position, result in zip(positions, results, strict=True):
-        word = words.get(position, first.tokens[position])
+        word = words.get(position, first.tokens[position])  # a mask, as another special token, is of no word
         name = f"{word}: {result.target.name}"
         targets.append(result.target._replace(name=name, position=position))
     return tuple(targets)
@@ -237,7 +238,8 @@ def score_windows(model: TaskModel, encoding: Encoding, options: Options) -> tup
     answered from one window, and that one is explained: the window around the chosen token, the last one of a causal
     language model, the one with the best answer or the first entity. Other tokens score zero.
     """
-    limit = model.encoder.limit or len(encoding)
+    limit = model.encoder.limit or len(encoding)  # there is one, as the text is beyond it: `or` is for type checkers
+    # One window, around the answering token, if it is known without the model's answer.
     kept_windows = windows(encoding, limit, model.task.position.known(encoding))
     encodings = [encoding.take(window) for window in kept_windows]
     runs = forward_passes(model, encodings, layers=options.layers is not None)
@@ -252,6 +254,7 @@ def score_windows(model: TaskModel, encoding: Encoding, options: Options) -> tup
     if options.target is None:  # the same in every window: the prediction of the whole text
         options = replace(options, target=int(model.task.outputs.default_target(mean)))
     results = [attribute_pass(model, run, options)[0] for run in runs]
+    # The targets of all windows are the same now.
     ids = torch.tensor([[target.id for target in results[0].targets]], device=mean.device)  # (1, K)
     outputs = model.task.outputs
     (prediction,) = outputs.describe(*to_host(outputs.top(mean, outputs.predicted(ids))))

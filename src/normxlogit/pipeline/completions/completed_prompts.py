@@ -83,6 +83,7 @@ def _new_token_limit(model: TaskModel, prompt: Completed, options: GenerateSetti
     decoder_length = len(encoding) if encoding.source is None else 1  # a decoder beside an encoder begins with a token
     requested = most_new_tokens(model, options, decoder_length)
     limit = model.answer_limit
+    # A decoder beside an encoder has a limit of its own, and `encoding` holds its first tokens, not the source's.
     if limit is None or requested <= limit - len(encoding):
         return _NewTokenLimit(requested)
     count = limit - len(encoding)
@@ -103,7 +104,7 @@ def _with_completion(
     """
     encoding = prompt.encoding
     if encoding.source is not None:  # the first tokens of the decoder, which are not generated, belong to the prompt
-        first_count = max(len(given_decoder_ids), 1)
+        first_count = max(len(given_decoder_ids), 1)  # at least a start token, which `generate` puts there
         if ids[: len(given_decoder_ids)] != list(given_decoder_ids):  # generate puts its own start token before those
             first_count = len(given_decoder_ids) + 1
         encoding = with_first_tokens(model.tokenizer, encoding, ids[:first_count])
@@ -151,7 +152,8 @@ def read_completion(
     model.refresh()
     task = generating_task(model)
     prompt_encoding, rendered = _read_prompt(model, prompt)
-    if isinstance(completion, str) and isinstance(prompt, Encoding):  # a prompt of token ids, which stay as they are
+    # Behind a prompt of token ids, which stay as they are, a text is encoded by itself, and read as ids below.
+    if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
         settings = merged_settings(model, settings or {})
@@ -182,9 +184,9 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
     task = generating_task(model)
     if isinstance(prompt, Encoding):
         return prompt, ReadPrompt(prompt.text or "", None)
-    if isinstance(prompt, ReadPrompt):
+    if isinstance(prompt, ReadPrompt):  # the library's own, as for `cite`: a prefix that belongs to it is in it
         return task.read_prompt(model, prompt), prompt
-    if isinstance(prompt, str):
+    if isinstance(prompt, str):  # as a pipeline, which puts no prefix before a chat
         prompt = model.pipeline.prefix + prompt
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
     for medium in rendered.media:

@@ -100,7 +100,7 @@ def explain_completions(
     requests = [
         completion_request(model, prompt, own_options) for prompt, own_options in zip(completed, options, strict=True)
     ]
-    contexts = [completion.context for completion in requests]
+    contexts = [completion.context for completion in requests]  # of one model: all have a source, or none
     if contexts[0].has_source:  # what an encoder reads is not batched
         return [_explain(model, [completion])[0] for completion in requests]
     with progress_bar(len(requests), None) as advance:
@@ -110,6 +110,7 @@ def explain_completions(
             advance(len(indices))
             return results
 
+        # Completions of one call have one method.
         return results_in_batches(model, contexts, explain, options[0].method.memory)
 
 
@@ -148,7 +149,7 @@ def pass_over(
         copies: How often each of them stands in the pass.
         arguments: Further arguments of the model, see `Batch`.
     """
-    options = batch[0].options
+    options = batch[0].options  # method and layers are those of all: a prompt with media is a batch by itself
     first = batch[0].context
     scores_source = isinstance(options.method, FrozenGradient)
     if not scores_source:
@@ -156,6 +157,7 @@ def pass_over(
     encodings = [completion.context for completion in batch for _ in range(copies)]
     contexts = model.batch(encodings, encode_sources=not scores_source)
     contexts = replace(contexts, arguments=arguments)
+    # The head is called later, at each generated token.
     run = options.method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return run
@@ -195,7 +197,10 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
 
 
 def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
-    """Explain each half of the generated tokens by itself: the first half on a shorter text, without the second."""
+    """Explain each half of the generated tokens by itself: the first half on a shorter text, without the second.
+
+    A half may be halved again; a single token never is, as nothing behind it is read.
+    """
     middle = len(completion.ids) // 2
     (first,) = _explain(model, [completion.part(0, middle)])
     (second,) = _explain(model, [completion.part(middle, len(completion.ids))])
@@ -293,7 +298,7 @@ def _score_texts(
     entries = _entries_of_copies(run, batch, copies)
     target = batch_targets(model, entries.ids, batch[0].contrast, run, batch[0].options.explained)
     batch_scores = method.score_each(Request(model, run, target, layers), entries.positions)
-    if batch_scores is None:
+    if batch_scores is None:  # the method reads each beginning of a text by itself
         return [_score_one_by_one(model, completion, layers) for completion in batch]
     batch_scores = batch_scores.on_host()
     results = []
@@ -379,7 +384,7 @@ def scored_tokens(
     units, values, media = appended(units, values, placed, layers=layers)
     notes = sink_note(sequence.tokens, sequence.special, sinks)
     contrasted = options.contrast is not None or completed.parting is not None
-    if sequence.source is None:
+    if sequence.source is None:  # the text is that of the prompt, in which messages have places
         fields["messages"] = completed.messages
     else:  # the units are the decoder's tokens, without those of the source
         notes = (NO_SOURCE, *notes)

@@ -98,15 +98,16 @@ def generation_config(
     of_call = settings.pop("generation_config", None)
     config = _merged_config(of_call, model.module.generation_config)
     if not settings.get("do_sample", getattr(of_call, "do_sample", False)):
+        # transformers warns of settings for sampling beside greedy search.
         settings |= {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
     if config.pad_token_id is None:
         config.pad_token_id = model.pad_id
     config.max_length = None  # in `room` already
     settings.pop("max_length", None)
     settings["max_new_tokens"] = room
-    if settings.get("stop_strings") or config.stop_strings:
+    if settings.get("stop_strings") or config.stop_strings:  # which `generate` finds by the tokenizer
         settings.setdefault("tokenizer", model.tokenizer)
-    try:
+    try:  # what is no setting of a configuration is given to `generate` as it is
         unused_settings = config.update(**settings)
         return config, unused_settings
     except ValueError as error:  # settings that do not go together, such as several sequences of greedy search
@@ -115,7 +116,7 @@ def generation_config(
 
 def _check_no_prompt(prompt_inputs: Set[str], options: GenerateSettings) -> None:
     """Refuse arguments of `generate` that hold a prompt."""
-    for name in sorted(prompt_inputs):
+    for name in sorted(prompt_inputs):  # a set has another order in each process, and the error should not
         if options.get(name) is not None:
             raise InputError(f"generate: {name}= is made of the prompt; leave it out")
 
@@ -149,7 +150,7 @@ def row_of_ids(values: Any, expected: str) -> list[int]:
         InputError: If these are not whole numbers in a row.
     """
     try:
-        if isinstance(values, bytes):
+        if isinstance(values, bytes):  # whose items are numbers, too
             raise TypeError
         numbers = list(values)
         if len(numbers) == 1 and (isinstance(numbers[0], list) or getattr(numbers[0], "ndim", 0) == 1):

@@ -53,6 +53,7 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
 
 def _check_sampling(called: GenerateSettings, merged: GenerateSettings) -> None:
     """Refuse settings of sampling that a call gives, and that greedy generation would ignore; see `merged_settings`."""
+    # A setting by itself goes before that in a configuration, as in `generate`.
     samples = merged.get("do_sample", getattr(merged.get("generation_config"), "do_sample", False))
     unused = [name for name, neutral in NEUTRAL_SAMPLING.items() if called.get(name) not in (None, *neutral)]
     if unused and not samples:
@@ -101,7 +102,7 @@ def _explain_completed(
     divisions: list[SourceSpec | None] = [
         prompt.division(own_options.sources) for prompt, own_options in zip(completed, options, strict=True)
     ]
-    if completed and completed[0].other is not None:
+    if completed and completed[0].other is not None:  # each has one, or none has: the first tells
         return list(map(partial(explain_answer, model), completed, options, divisions))
     if all(own_options.parts is None and own_options.sources is None for own_options in options):
         results = explain_completions(model, completed, options)
