@@ -99,7 +99,7 @@ class _Generator(NamedTuple):
         The trial comes afterwards, when the final length is known: a rotary embedding may stretch from some length on.
         """
         if len(prompts) > 1 and not self.model.copy.generates_batched.refuted:
-            generated = self._sequences(prompts)
+            generated = self._sequences(prompts)  # of one length, with padding
             if _same_as_alone(self.model, prompts, max(map(len, prompts)) + len(generated[0])):
                 return [until_end(ids, end_ids(self.config)) for ids in generated]
         return [self._sequences([prompt])[0] for prompt in prompts]
@@ -107,6 +107,7 @@ class _Generator(NamedTuple):
     def _sequences(self, prompts: Sequence[Encoding]) -> Rows:
         """Return the generated sequences, those of several prompts padded to one length."""
         texts = [(prompt.source or prompt).ids for prompt in prompts]
+        # A prompt with media is continued alone; of prompts in a batch all are texts.
         media_inputs = self.model.batch(prompts).inputs if prompts[0].media else {}
         output = self.call(texts, media_inputs)
         # A prompt stands before what is generated; of an encoder-decoder model the whole sequence is the decoder's.
@@ -185,7 +186,7 @@ def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], c
     unmodified: Any = model.unmodified
     prompt_length = max(map(len, inputs.values()))
     state = {name: torch.tensor([values]) for name, values in inputs.items()} | generation_state(prompt_length)
-    for _ in range(count):
+    for _ in range(count):  # an empty output, without a cache: only the inputs are continued
         state = unmodified._update_model_kwargs_for_generation(ModelOutput(), state)
     continued = {name: state[name][0].tolist() for name in inputs}
     return {name: values for name, values in continued.items() if len(values) == prompt_length + count}
@@ -265,6 +266,7 @@ def _same_beside_longer(model: TaskModel, prompts: Rows, length: int) -> bool:
 
 def _trial_logits(model: TaskModel, texts: Rows, **settings: Any) -> Tensor:
     """Return the logits of the next two tokens after the first of some prompts, (2, V)."""
+    # Both steps are taken even if the first token ends a text.
     steps = {"max_new_tokens": TRIAL_STEPS, "min_new_tokens": TRIAL_STEPS, "do_sample": False, **settings}
     config = GenerationConfig(**steps, pad_token_id=model.pad_id, output_logits=True, return_dict_in_generate=True)
     return torch.stack([logits[0] for logits in _Generator(model, config).call(texts).logits])
@@ -282,7 +284,7 @@ def check_cache(model: TaskModel, prompt: Encoding) -> None:
         UnsupportedModelError: If the second token of a short generation has other logits with the cache.
     """
     can_try = hasattr(model.unmodified, "generate") and _is_text(prompt)
-    if model.copy.cache_proved or not can_try:
+    if model.copy.cache_proved or not can_try:  # without a trial nothing speaks against it
         return
     ids = prompt.ids[:TRIAL_PROMPT]
     try:

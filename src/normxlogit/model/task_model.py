@@ -157,6 +157,7 @@ class TaskModel:
     @property
     def vocabulary_size(self) -> int:
         """Number of outputs of a language model's head."""
+        # A plain module has no configuration that says it; its answer to a short text does.
         return self.copy.outputs or int(self.config.get_text_config().vocab_size)
 
     @property
@@ -168,7 +169,7 @@ class TaskModel:
     def answer_limit(self) -> int | None:
         """The most tokens of a prompt with its answer, or of a decoder beside an encoder; None for any number."""
         limit = self.copy.decoder_limit
-        if limit is None:
+        if limit is None:  # no encoder reads the prompt: it stands before the answer
             return self.encoder.limit
         return None if limit == math.inf else int(limit)
 
@@ -190,7 +191,7 @@ class TaskModel:
         if copy.current:
             return False
         with self._lock:
-            if self._newest_copy is copy:
+            if self._newest_copy is copy:  # no other thread has copied it while this one waited
                 self._newest_copy = self._read_model(previous=copy.caller_model)
             self._thread.copy = self._newest_copy
         return True
@@ -258,7 +259,7 @@ class TaskModel:
     def prove_alone(self) -> None:
         """Prove that the first text is answered alone as beside another, unless that is proved."""
         copy = self.copy
-        if copy.proved_alone or copy.first_text is None:
+        if copy.proved_alone or copy.first_text is None:  # it is found with the parts: None is for type checkers
             return
         with copy.lock, full_float32(), input_errors(copy.module, copy.first_text.inputs, copy.main_input):
             copy.first_text = prove_alone(copy.pool, copy.first_text)
@@ -448,7 +449,7 @@ class TaskModel:
             HeadMismatchError: If there are no logits, and no head to compute them.
             UnsupportedModelError: If the answer does not fit the task.
         """
-        if logits is not None:
+        if logits is not None:  # their graph, of a pass with gradients, is not what a `ForwardPass` is read for
             logits = logits.detach()
         vocabulary = self.task.outputs.vocabulary
         if not vocabulary:
@@ -462,6 +463,7 @@ class TaskModel:
             embedding_output=no_states(self.module) if embedded is None else embedded,
             states=states,
             logits=self._read_logits(hidden, logits, positions, predict),
+            # A vocabulary's logits at every token would not fit into memory; without a head there are none.
             read_tokens=None if vocabulary or hidden is None else partial(self.head_logits, hidden, batch),
             positions=positions,
             logits_by_position=None if vocabulary or self.task.position.pooled else logits,
@@ -541,7 +543,7 @@ class TaskModel:
         if parts.early_exit is not None:
             hidden = parts.head.swap_if_time_first(exit_after(pool, trunk, parts.early_exit, inputs, layer))
         else:
-            hidden = (run.states or ())[layer]
+            hidden = (run.states or ())[layer]  # the first of them are the embeddings; `or ()` is for type checkers
             if parts.tail is not None:
                 hidden = bring_to_head(pool, trunk, parts.tail, hidden, inputs)
         return hidden[:, : run.batch.mask.shape[1]]  # BigBird's trunk returns more states
@@ -581,7 +583,7 @@ class TaskModel:
             return ()
         if isinstance(layers, All):
             return tuple(range(1, self.layer_count() + 1))
-        choices: Any = layers
+        choices: Any = layers  # any type that counts as one or several numbers: `_layer_number` refuses others
         if getattr(choices, "ndim", 0) == 1:  # an array or a tensor of several
             choices = choices.tolist()
         if not isinstance(choices, list | tuple | range):

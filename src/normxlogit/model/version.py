@@ -71,7 +71,7 @@ def read_model(
     copy.task = task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
     limit, copy.decoder_limit = task.limits(unwrapped_model, position_limit)
     if pipeline.max_length is not None:
-        limit = min(pipeline.max_length, limit or pipeline.max_length)
+        limit = min(pipeline.max_length, limit or pipeline.max_length)  # that of the pipeline where the model has none
     copy.encoder = Encoder(
         tokenizer,
         config,
@@ -125,6 +125,7 @@ def _adapt_copy(
         return task  # the first text shows what is wrong
     needs_adapting |= (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS
     if needs_adapting:  # then the copies take token ids, and return logits
+        # A set, as the last two are one model unless the caller's has an adapter around it.
         for model in {copy.module, copy.unmodified, unwrapped(copy.wrapped)}:
             adapt_forward(model, form, arguments_of(model, settings, main_input))
     copy.form, copy.notes = form, form.note

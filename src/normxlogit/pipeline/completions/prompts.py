@@ -102,7 +102,7 @@ def _explain_completed(
     divisions: list[SourceSpec | None] = [
         prompt.division(own_options.sources) for prompt, own_options in zip(completed, options, strict=True)
     ]
-    if completed and completed[0].other is not None:  # each has one, or none has: the first tells
+    if completed and completed[0].other is not None:  # the call gives one to each prompt, or to none
         return list(map(partial(explain_answer, model), completed, options, divisions))
     if all(own_options.parts is None and own_options.sources is None for own_options in options):
         results = explain_completions(model, completed, options)

@@ -208,7 +208,7 @@ def _scored_parts(whole: Attribution) -> list[NamedSpan]:
     """Return the parts of a completion that have scores, each with its unit, in the text of prompt and completion."""
     units = whole.units
     parts = []
-    # Without spans, which no unit of a text has then, there are no parts.
+    # The text is known, so that its units have spans: `or ()` is for type checkers.
     for index, (kind, (start, end)) in enumerate(zip(units.kind, units.spans or (), strict=False)):
         if kind == "answer" and end:  # 0 where it is not known which characters it is
             parts.append(NamedSpan(units.text[index], start, end, tokens=(index,)))
