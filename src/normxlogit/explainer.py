@@ -253,6 +253,7 @@ class Explainer(Calls):
         """
         iterator = checked_stream(inputs, chunk_size, options.pop("targets", None))
         keeps_errors = options.pop("on_error", None) == "keep"
+        # Each chunk would show a progress of its own.
         explain = partial(self, is_split_into_words=is_split_into_words, **{"progress": False, **options})
         if keeps_errors:
             return kept_stream(explain, iterator, chunk_size)
@@ -350,7 +351,7 @@ class Explainer(Calls):
         passed = {name: value for name, value in options.items() if value is not None}
         explain = getattr(self, _call_with(passed))
         result = explain(inputs, method="random", verify=Together.of(units), **passed)  # no scores are asked for
-        if not isinstance(result, Record):
+        if not isinstance(result, Record):  # a collection
             raise InputError("without() takes one input, not a list")
         scored = result.scored
         if scored.verified is None:
@@ -452,6 +453,7 @@ def _call_with(arguments: Mapping[str, Any]) -> str:
     Args:
         arguments: The arguments that the caller gave: `completion`, one that an extension names, or none of them.
     """
+    # An extension's call comes first: where both arguments are given, it gets `completion`, too, or refuses it.
     calls = {**references("without", keywords.OF_CORE), "completion": "explain_completion"}
     return next((calls[argument] for argument in calls if argument in arguments), "__call__")
 

@@ -75,7 +75,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
             while queue:
                 attempt = BatchAttempt(queue.popleft())
                 yield attempt
-                if attempt.unreadable:
+                if attempt.unreadable:  # each text alone comes next, in their order, which `extendleft` turns around
                     queue.extendleft([index] for index in reversed(attempt.indices))
                 elif attempt.out_of_memory:  # what is left is divided again, into smaller batches
                     _take_fewer_tokens(model, lengths, attempt.indices, tokens_before)

@@ -184,7 +184,7 @@ def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], c
         A value for each token of prompt and answer; without inputs that `generate` does not continue.
     """
     unmodified: Any = model.unmodified
-    prompt_length = max(map(len, inputs.values()))
+    prompt_length = max(map(len, inputs.values()))  # all have it: a value for each token
     state = {name: torch.tensor([values]) for name, values in inputs.items()} | generation_state(prompt_length)
     for _ in range(count):  # an empty output, without a cache: only the inputs are continued
         state = unmodified._update_model_kwargs_for_generation(ModelOutput(), state)
@@ -244,6 +244,7 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
     trial_length = max(longest, final_length - TRIAL_STEPS)  # a trial generates tokens after it
     if proved.covers(shortest, trial_length):
         return True
+    # `lengths_to_try` needs two different lengths.
     if shortest < longest:
         trial_prompts = [ids_of_length[length] for length in lengths_to_try(ids_of_length)]
     else:  # two equally long texts, as long as at the end of the generation

@@ -40,7 +40,7 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
     eos = eos[0] if isinstance(eos, list) else eos
     if eos is not None and eos != pad:
         return int(eos)
-    return 1 if pad == 0 else 0  # any token but the padding, which is taken for no text
+    return 1 if pad == 0 else 0  # any token but the padding, which heads may look for
 
 
 def input_names(

@@ -463,7 +463,7 @@ class TaskModel:
             embedding_output=no_states(self.module) if embedded is None else embedded,
             states=states,
             logits=self._read_logits(hidden, logits, positions, predict),
-            # A vocabulary's logits at every token would not fit into memory; without a head there are none.
+            # A vocabulary's logits at every token may not fit into memory; without a head there are none.
             read_tokens=None if vocabulary or hidden is None else partial(self.head_logits, hidden, batch),
             positions=positions,
             logits_by_position=None if vocabulary or self.task.position.pooled else logits,
@@ -537,7 +537,7 @@ class TaskModel:
         parts = self.parts
         pool = self.copy.pool
         inputs = run.batch.inputs
-        trunk = str(parts.trunk)
+        trunk = str(parts.trunk)  # its path; where layers can be read there is one
         if layer == parts.layers:
             return run.hidden
         if parts.early_exit is not None:

@@ -46,6 +46,7 @@ def split_media_scores(context: Encoding, scores: Scores) -> tuple[Scores, list[
     if context.signal is not None:
         frames = scores.values.shape[-1] - len(context)  # of an encoder, before the tokens
         media = tuple(filter(None, [context.signal.medium(frames)]))  # it may be None
+        # Without frames the method has scored the decoder's tokens alone.
         scores = _frames_as_parts(scores, frames) if frames else scores
     if not media:
         return scores, []

@@ -66,11 +66,11 @@ class Options:
         """Check what can be checked without a model."""
         if self.layers is not None and not self.method.info.per_layer:
             raise MethodError(f"{self.method.info.name} gives no scores for single layers")
-        for name, choices in CHOICES.items():
+        for name, choices in CHOICES.items():  # None is allowed for each of them
             check_choice(name, getattr(self, name), choices)
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
-        object.__setattr__(self, "verify", checked_verify(self.verify))
+        object.__setattr__(self, "verify", checked_verify(self.verify))  # a frozen dataclass refuses assignments
         if self.other_answer is not None:
             self._check_whole_answer()
         if self.targets is not None:

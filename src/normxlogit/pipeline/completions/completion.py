@@ -155,6 +155,7 @@ def pass_over(
     if not scores_source:
         _check_scores_words_alone(model, options.method, first)
     encodings = [completion.context for completion in batch for _ in range(copies)]
+    # To score a source, its encoder runs in the pass itself, as the gradient goes through it.
     contexts = model.batch(encodings, encode_sources=not scores_source)
     contexts = replace(contexts, arguments=arguments)
     # The head is called later, at each generated token.

@@ -300,6 +300,7 @@ def _token_scores(
     if token_weights is not None:  # further targets behind the parts, each named as the part in its place
         weights = np.concatenate([weights, token_weights])  # (2K, G)
         parts = [*parts, *parts]
+    # Beside a contrast the weights are of the parting token alone, see `Completed.answer_parts`.
     contrast = None if completed.parting is None else completed.parting.other_id
     generated_ids = torch.tensor([completed.generated_ids])  # (1, G)
     target = batch_targets(model, generated_ids, contrast, run, options.explained)

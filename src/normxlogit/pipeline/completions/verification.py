@@ -84,7 +84,7 @@ def _in_characters(completed: Completed, named: Any) -> Any:
         return named
     if isinstance(named, Mapping):
         return {name: _in_whole_prompt(completed, item) for name, item in named.items()}
-    return type(named)(_in_whole_prompt(completed, item) for item in named)
+    return type(named)(_in_whole_prompt(completed, item) for item in named)  # a `Together` stays one
 
 
 def _in_whole_prompt(completed: Completed, item: Any) -> Any:
@@ -194,6 +194,7 @@ def _after_reasoning(whole: Attribution, completed: Completed) -> Completed | No
     reasoning_end = sequence.prompt_characters + max((end for _, end in whole.marked_reasoning), default=0)
     for token, (start, _) in enumerate(sequence.offsets[first_token:], first_token):
         if start >= reasoning_end:
+            # A source in front, which `joined` counts and `completed` does not, changes no difference.
             reasoning_tokens = token - first_token
             reasoning_characters = start - sequence.prompt_characters
             return replace(
