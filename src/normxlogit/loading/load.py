@@ -254,7 +254,7 @@ def _source(name: str | Path) -> str:
     exists = is_existing_path(source)
     if exists and Path(source).is_dir():
         return source
-    if exists or is_path:
+    if exists or is_path:  # a file, or the path of nothing
         raise InputError(f"{source}: no such model folder")
     return _folder_of_package(source) or source
 

@@ -194,6 +194,7 @@ def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], c
 
 def _is_plain_greedy(config: GenerationConfig) -> bool:
     """Return whether the settings are those of greedy generation and nothing else."""
+    # What has transformers' default is left out already.
     in_effect = {
         name for name, value in config.to_diff_dict().items() if value and (name not in NEUTRAL_AT_ONE or value != 1)
     }

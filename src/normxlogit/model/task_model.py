@@ -519,8 +519,9 @@ class TaskModel:
         Returns:
             The logits in float32, (N, C) or (N, R), in the order of `batch.mask`.
         """
-        if not self.parts.tokenwise:
+        if not self.parts.tokenwise:  # the head reads a text as a whole, such as Splinter's, which compares tokens
             return batch.real(self.head.texts(hidden, batch.inputs)).float()  # (N, C)
+        # A head may also read what the caller gives beside the text: each token is given its text's.
         inputs = {name: batch.inputs[name][batch.texts] for name in batch.beside_text}
         return self.head.tokens(batch.real(hidden), rows, inputs).float()  # (N, C) or (N, R)
 

@@ -210,6 +210,7 @@ def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
     later_tokens = np.zeros((*text_scores.shape[:-1], second.text_units - first.text_units), text_scores.dtype)
     padded_scores = np.concatenate([text_scores, later_tokens, media_scores], -1)
     first = replace(first, scores=padded_scores, units=second.units)
+    # The second half has read the whole text, and knows the whole completion if there is a text to take it from.
     return replace(
         in_rows([first, second]),
         media=second.media,
@@ -295,6 +296,7 @@ def _score_texts(
         # A pass over one text stays whole: it may hold several pictures, of which `row` would take the first.
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
         return [_score_tokenwise(model, row, each, layers) for row, each in zip(rows, batch, strict=True)]
+    # Contrast and quantity are the same for all completions of a call.
     copies = len(run.batch.encodings) // len(batch)
     entries = _entries_of_copies(run, batch, copies)
     target = batch_targets(model, entries.ids, batch[0].contrast, run, batch[0].options.explained)

@@ -42,11 +42,13 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
     prompt_list, single = _prompt_list(model, prompts)
     completed = generate_each(model, prompt_list, settings, options.reasoning)
     if options.other_answer is not None:
+        # One for all prompts: a list would be its token ids.
         other_answers = [read_completion(model, prompt, options.other_answer) for prompt in prompt_list]
         sequences_of_prompt = len(completed) // len(other_answers)  # several with num_return_sequences=
         completed = [
             replace(prompt, other=other_answers[index // sequences_of_prompt]) for index, prompt in enumerate(completed)
         ]
+    # No option of `generate` differs by prompt. A single prompt may have several completions.
     results = _explain_completed(model, completed, [options] * len(completed))
     return results[0] if single and len(completed) == 1 else Attributions(results)
 

@@ -77,6 +77,7 @@ def explain_answer(
         result,
         targets=(_target(model, completed, of_answers[0].prompt_tokens),),
         predictions=_next_token(model, completed),
+        # Of next words no prompt was read, but the encoding of the text may be that of a chat.
         messages=result.messages or message_spans(completed.encoding.contents),
         diagnostics=_passes(of_answers),
         notes=_notes_of(of_answers, answers, adds_up=result.bias is not None),
