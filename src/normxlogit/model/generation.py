@@ -53,7 +53,7 @@ def generated_ids(
         model: A model that generates.
         prompts: The prompts.
         config: The settings of generation; its padding id is set.
-        options: Further arguments of the model's `generate`.
+        options: Further arguments of the model's `generate`, which no configuration holds.
 
     Returns:
         For each prompt the ids of its sequences, one or more, each up to its end; of an encoder-decoder model, all ids
@@ -226,6 +226,7 @@ def until_end(ids: list[int], ends: set[int]) -> list[int]:
 def _without_padding(ids: list[int], ends: set[int], padding: int | None) -> list[int]:
     """Return a generated sequence without its padding; it may begin with the end-of-sequence token, as BART's does."""
     unpadded = ids[:1] + until_end(ids[1:], ends)
+    # Where the padding is an end-of-sequence token, it has been cut already.
     while len(unpadded) > 1 and unpadded[-1] == padding and padding not in ends:
         unpadded.pop()
     return unpadded

@@ -389,6 +389,7 @@ class TaskModel:
         if not self.task.outputs.vocabulary or positions is None or self.parts.trunk is None:
             logits = self.answer(inputs, positions, replace=replace)  # (N, C)
             return target.quantity(logits, texts.to(logits.device))
+        # A vocabulary's logits are computed at the explained positions alone.
         hidden = _at_token(self.run_trunk(inputs, replace=replace), positions)  # (N, H)
         rows = None  # the whole vocabulary, for its mean or its normaliser
         if target.contrast is not None:  # then only the logits of the targets and the contrast are needed

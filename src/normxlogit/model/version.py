@@ -120,7 +120,7 @@ def _adapt_copy(
     try:
         form, logits = _form_of_answer(private_clone(module), task, probes, settings)
     except NormXLogitError:
-        if must_be_read:
+        if must_be_read:  # nothing else says how it answers
             raise
         return task  # the first text shows what is wrong
     needs_adapting |= (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS
@@ -135,7 +135,7 @@ def _adapt_copy(
         copy.outputs = logits.shape[-1]
         copy.main_input = main_input
     task.outputs = task.outputs.of_answer(form, answer, name)
-    if is_plain or is_other_task:
+    if is_plain or is_other_task:  # the class of another model says that its head is for the task
         check_answer(task, logits, name)
     return task
 

@@ -42,7 +42,7 @@ def generate_each(
     Args:
         model: A model that generates.
         prompts: The prompts.
-        options: The settings of `generate` that the call gives.
+        options: The settings of `generate` that the call gives, which are merged here.
         reasoning: Where completions reason; None for what the tokenizer says.
 
     Raises:
@@ -78,7 +78,13 @@ class _NewTokenLimit(NamedTuple):
 
 
 def _new_token_limit(model: TaskModel, prompt: Completed, options: GenerateSettings) -> _NewTokenLimit:
-    """Return how many tokens are generated at most after a prompt: as many as requested, or as the model can read."""
+    """Return how many tokens are generated at most after a prompt: as many as requested, or as the model can read.
+
+    Args:
+        model: A model that generates.
+        prompt: The prompt.
+        options: The merged settings.
+    """
     encoding = prompt.encoding
     decoder_length = len(encoding) if encoding.source is None else 1  # a decoder beside an encoder begins with a token
     requested = most_new_tokens(model, options, decoder_length)
@@ -144,7 +150,7 @@ def read_completion(
         completion: The completion, as a text or as token ids.
         longer: Whether both together may exceed the model's length.
         reasoning: Where the completion reasons; None for what the tokenizer says.
-        settings: The settings of `generate` with which the completion is generated.
+        settings: The settings of `generate` that the call gives, which are merged here; None for none.
 
     Raises:
         InputError: If one of them is empty or cannot be read, or both are too long.

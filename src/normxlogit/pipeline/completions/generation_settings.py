@@ -40,7 +40,12 @@ def _configured(config: Any) -> dict[str, Any]:
 
 
 def sampling_note(model: TaskModel, settings: GenerateSettings) -> Strings:
-    """Return a note if the model or its pipeline would sample, and the call does not say whether to."""
+    """Return a note if the model or its pipeline would sample, and the call does not say whether to.
+
+    Args:
+        model: A model that generates.
+        settings: Those of `merged_settings`.
+    """
     call_settings = {**_configured(settings.get("generation_config")), **settings}
     if call_settings.get("do_sample") is not None:
         return ()
@@ -57,7 +62,7 @@ def most_new_tokens(model: TaskModel, options: GenerateSettings, before: int) ->
 
     Args:
         model: A model that generates.
-        options: The settings of `generate`.
+        options: Those of `merged_settings`.
         before: The number of tokens before the generated ones, which `max_length` counts, as in transformers.
 
     Raises:
@@ -84,7 +89,7 @@ def generation_config(
 
     Args:
         model: A model that generates.
-        options: The settings of the call, see `merged_settings`.
+        options: Those of `merged_settings`.
         room: The most tokens to generate.
 
     Raises:
@@ -132,7 +137,7 @@ def _merged_config(of_call: Any, of_model: Any) -> GenerationConfig:
 
 
 def decoder_ids(options: GenerateSettings) -> list[int]:
-    """Return the token ids with which a call lets a decoder beside an encoder begin."""
+    """Return the token ids with which a call lets a decoder beside an encoder begin; none if it does not say it."""
     ids = options.get(DECODER_IDS)
     if ids is None:
         return []

@@ -54,7 +54,10 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
 
 
 def _check_sampling(called: GenerateSettings, merged: GenerateSettings) -> None:
-    """Refuse settings of sampling that a call gives, and that greedy generation would ignore; see `merged_settings`."""
+    """Refuse settings of sampling that a call gives, and that greedy generation would ignore; see `merged_settings`.
+
+    The model's own settings do not count: it is greedy unless a call or its configuration asks for sampling.
+    """
     # A setting by itself goes before that in a configuration, as in `generate`.
     samples = merged.get("do_sample", getattr(merged.get("generation_config"), "do_sample", False))
     unused = [name for name, neutral in NEUTRAL_SAMPLING.items() if called.get(name) not in (None, *neutral)]
@@ -74,7 +77,7 @@ def explain_given(
         prompts: A prompt, or several.
         completions: A completion of each prompt.
         options: The options of the call.
-        settings: Those of `DECODER_SETTINGS` with which the completions are written.
+        settings: Those of `DECODER_SETTINGS` that the call gives.
     """
     generating_task(model).check_prompts(model)
     if settings and model.copy.decoder_limit is None:

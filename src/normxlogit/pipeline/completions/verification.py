@@ -226,6 +226,6 @@ def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], part: Name
     """
     shift = sequence.prompt_characters
     tokens: list[int] = []
-    for start, end in reasoning:
+    for start, end in reasoning:  # where both do not overlap, the start is behind the end: no token is there
         tokens += sequence.tokens_in(max(part.start, shift + start), min(part.end, shift + end), of_answer=True)
     return tuple(tokens)
