@@ -46,6 +46,7 @@ def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: torch takes seconds."""
     if name == "__all__":
         return __dir__()
+    # `_core_name` refuses a name that nobody has; one with an underscore is no wing's, and is asked for by Python.
     if name in CORE or name.startswith("_") or name not in _names_of_wings():
         return _core_name(name)
     return import_reference(_names_of_wings()[name])

@@ -129,7 +129,7 @@ def nearest(name: str, names: Iterable[str], *, most: int = 3) -> list[str]:
     from difflib import get_close_matches  # here, as only a misspelt name needs it
 
     typed = _spelled(name)
-    spelled = {_spelled(candidate): candidate for candidate in names}
+    spelled = {_spelled(candidate): candidate for candidate in names}  # each name by its spelling here
     near = get_close_matches(typed, spelled, most, CLOSE)
     long_enough = [candidate for candidate in spelled if min(len(candidate), len(typed)) >= PREFIX]
     sharing = [candidate for candidate in long_enough if candidate.startswith(typed) or typed.startswith(candidate)]

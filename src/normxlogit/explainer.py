@@ -253,6 +253,7 @@ class Explainer(Calls):
         """
         iterator = checked_stream(inputs, chunk_size, options.pop("targets", None))
         keeps_errors = options.pop("on_error", None) == "keep"
+        # Each chunk would show a progress of its own.
         explain = partial(self, is_split_into_words=is_split_into_words, **{"progress": False, **options})
         if keeps_errors:
             return kept_stream(explain, iterator, chunk_size)
@@ -309,8 +310,9 @@ class Explainer(Calls):
         method_list = compared_methods(methods, options.get("target"))
         inputs = split_texts(inputs) if is_split_into_words else repeatable(inputs)  # each method reads them
         results = [self(inputs, method=method, **options) for method in method_list]
-        if isinstance(results[0], Attribution):
+        if isinstance(results[0], Attribution):  # of a single input
             return Attributions(results)
+        # A list for each method becomes one for each input.
         return [Attributions(input_results) for input_results in zip(*results, strict=True)]
 
     @checked_arguments(never_passed=())  # they are passed on to calls of ours, which check them
@@ -350,7 +352,7 @@ class Explainer(Calls):
         passed = {name: value for name, value in options.items() if value is not None}
         explain = getattr(self, _call_with(passed))
         result = explain(inputs, method="random", verify=Together.of(units), **passed)  # no scores are asked for
-        if not isinstance(result, Record):
+        if not isinstance(result, Record):  # a collection
             raise InputError("without() takes one input, not a list")
         scored = result.scored
         if scored.verified is None:
@@ -370,7 +372,7 @@ class Explainer(Calls):
         Raises:
             InputError: If a text cannot be read.
         """
-        self._model.refresh()
+        self._model.refresh()  # its limit of tokens may have changed
         return self._model.encoder(split_texts(texts) if is_split_into_words else texts, max_length=max_length)
 
     @overload

@@ -180,6 +180,7 @@ def wings() -> dict[str, Extension]:
 def extensions() -> dict[str, Extension]:
     """Return the extensions by their references: this package's wings, then those of other packages."""
     imported = {entry.value: import_or_warn(entry.value) for entry in entry_points(group=GROUP)}
+    # What failed is None, and an entry may name something else.
     others = {reference: found for reference, found in imported.items() if isinstance(found, Extension)}
     return {**wings(), **others}
 
@@ -196,7 +197,7 @@ def named_once(what: str, entries: Iterable[tuple[str, Any, str]], core: Iterabl
         ExtensionError: If a name is registered twice.
     """
     registry: dict[str, Any] = {}
-    registered_by = dict.fromkeys(core, "normxlogit")
+    registered_by = dict.fromkeys(core, "normxlogit")  # a module, or "module:name", by name
     for name, value, module in entries:
         if name in registered_by:
             first, second = (reference.partition(":")[0] for reference in (registered_by[name], module))
@@ -220,7 +221,7 @@ def named_in(some_extensions: Mapping[str, Extension], field: str, core: Iterabl
     entries = list[tuple[str, Any, str]]()
     for reference, extension in some_extensions.items():
         by_name = getattr(extension, field)
-        if not isinstance(by_name, Mapping):
+        if not isinstance(by_name, Mapping):  # a list, see `references`
             by_name = {getattr(value, "name", value): value for value in by_name}
         entries += [(name, value, reference) for name, value in by_name.items()]
     return named_once(field, entries, core)

@@ -55,7 +55,7 @@ class Adapter:
         advice = f"{self.source} holds an adapter of PEFT; run: pip install 'normxlogit[adapters]'"
         peft = optional_module("peft", advice, InputError)
         with warnings.catch_warnings(record=True) as warnings_given:
-            warnings.simplefilter("always")
+            warnings.simplefilter("always")  # also those that the caller turned off, or that were given before
             # PEFT warns of weights that are missing, and leaves them random.
             adapted_model = peft.PeftModel.from_pretrained(model, self.source, **download_options(options))
         missing = [str(warning.message) for warning in warnings_given if "missing adapter keys" in str(warning.message)]
@@ -89,6 +89,7 @@ def read_adapter(source: str, options: LoadOptions, *, allow_pickle: bool) -> Ad
         base,
         revision=config.get("revision"),
         task=_task_of(config),
+        # A pickle is not opened for them.
         shapes={} if weights is None else _tensor_shapes(source, weights),
         has_tokenizer=find_file(source, "tokenizer_config.json", options) is not None,
     )

@@ -36,9 +36,11 @@ def cache_folder() -> Path | None:
 def converted_folder(file: Path) -> Path | None:
     """Return the folder in the cache for a GGUF file's converted model; None where the user has turned it off."""
     root = cache_folder()
+    # What is no file with bytes gets its error where it is loaded; an empty one cannot be mapped.
     if root is None or not file.is_file() or not file.stat().st_size:
         return None
     digest = hashlib.sha256(np.memmap(file, mode="r").data).hexdigest()
+    # Another version of transformers may convert the file otherwise.
     return root / "gguf" / f"{digest[:32]}-{transformers.__version__}"
 
 

@@ -104,7 +104,7 @@ def load(
     if adapter is not None:
         with one_line_error(source, "the adapter"):
             model = adapter.add_to(model, options)
-        if adapter.has_tokenizer:
+        if adapter.has_tokenizer:  # the tokenizer below is read from here
             base = source
             location = download_options(options)
     tokenizer = _load_tokenizer(base, head_task, {**location, "trust_remote_code": trust_remote_code})
@@ -152,6 +152,7 @@ def _target_device(device: torch.device | str | None, options: LoadOptions, conf
 
 def _default_dtype(target_device: torch.device | None, options: LoadOptions, config: Any) -> torch.dtype | str:
     """Return the precision of a checkpoint, "auto" for transformers, but float32 for float16 on a CPU."""
+    # Where transformers places the model by itself, it counts as on the CPU unless a `device_map` says where.
     on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in options
     return torch.float32 if on_cpu and dtype_of_checkpoint(config) == torch.float16 else "auto"
 
@@ -239,6 +240,7 @@ def _source_and_options(name: str | Path | None, options: LoadOptions) -> tuple[
 def _only_gguf_file(folder: Path) -> LoadOptions:
     """Return the option that names a folder's GGUF file, {} if there is no such file, several, or another model."""
     files = list(folder.glob(f"*{GGUF}"))
+    # A folder with a configuration holds a model of its own, which is loaded.
     if len(files) != 1 or any((folder / name).exists() for name in CONFIGURATIONS):
         return {}
     return {"gguf_file": files[0].name}
@@ -256,7 +258,7 @@ def _source(name: str | Path) -> str:
     exists = is_existing_path(source)
     if exists and Path(source).is_dir():
         return source
-    if exists or is_path:
+    if exists or is_path:  # a file, or the path of nothing
         raise InputError(f"{source}: no such model folder")
     return _folder_of_package(source) or source
 
@@ -264,6 +266,7 @@ def _source(name: str | Path) -> str:
 def _folder_of_package(name: str) -> str | None:
     """Return the folder of an installed package of this name that holds a model, None if there is none."""
     package = find_spec(name) if name.isidentifier() else None
+    # A package may have several folders, and a module has none.
     for folder in (package and package.submodule_search_locations) or ():
         if (Path(folder) / MODEL_CONFIGURATION).is_file() or _only_gguf_file(Path(folder)):
             return folder
@@ -285,7 +288,7 @@ def _check_weights(
         InputError: If weights are missing, of other shapes than the model's, or cannot be read.
     """
     # The states of an embedding model are pooled by this library, and not by the model's own pooler.
-    unused = ("pooler.",) if is_bare(model) else ()
+    unused = ("pooler.",) if is_bare(model) else ()  # no key starts with one of ()
     missing = [key for key in info["missing_keys"] if not (key.startswith(unused) or key in adapter_weights)]
     reshaped = [described for key, described in other_shapes(info).items() if key not in adapter_weights]
     keys_by_problem = {"lacks": missing, "has other shapes of": reshaped, "cannot give": _reading_errors(info)}
@@ -335,7 +338,7 @@ def _class_names(config: Any) -> list[str]:
 
 def _task_of_own_code(config: Any) -> TaskName | None:
     """Return the task for which a configuration names a class of the repository's own code, in its `auto_map`."""
-    classes = (getattr(config, "auto_map", None) or {}).keys() - {"AutoModel"}
+    classes = (getattr(config, "auto_map", None) or {}).keys() - {"AutoModel"}  # a class without a head, of no task
     return next((task.name for task in all_tasks().values() if task.models.auto_class in classes), None)
 
 
@@ -348,6 +351,7 @@ def task_of_loaded(model: nn.Module, task: TaskName | None) -> TaskName | None:
     """
     if declared_tasks(model):
         return None
+    # A model without a head is one for embeddings, if nothing says what it is for.
     return task or _task_of_own_code(getattr(model, "config", None)) or (wrapping_task() if is_bare(model) else None)
 
 

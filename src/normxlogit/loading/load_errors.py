@@ -50,9 +50,10 @@ def _cause(error: Exception, source: str, part: str) -> str:
         return known
     lines = [line.strip() for line in str(error).strip().splitlines()] or [type(error).__name__]
     line = " ".join(lines[: 2 if lines[0].endswith(":") else 1])  # the first line may be only a heading
+    # Of a folder without pickled weights, the advice to read them would be in vain.
     if "safetensors" in line and _may_hold(source, "*.bin"):
         return f"{line}; allow_pickle=True would read weights that are not safetensors"
-    if isinstance(error, OSError | ImportError):
+    if isinstance(error, OSError | ImportError):  # whose messages say what is missing, for a user to read
         return line
     return f"{part} cannot be read, a file is missing, broken or of another version ({type(error).__name__}: {line})"
 

@@ -160,12 +160,14 @@ def pipeline_settings(pipeline: Any, labels: Sequence[str] | None) -> PipelineSe
     add_special_tokens = settings.pop("add_special_tokens", None)
     prefix = settings.pop("prefix", None) or ""
     longest = _pop_max_length(settings)
+    # A pipeline that generates gives the settings of `generate`, which are in `forward`, to its first step, too.
     _check_settings(pipeline, {name: value for name, value in settings.items() if name not in forward}, reader)
     generates = pipeline.task in GENERATING_TASKS
     return PipelineSettings(
         question=None if reader is None else reader(pipeline, labels),  # what an extension makes of both
+        # A pipeline has the function as its name, or as a member of an enumeration of transformers.
         problem=PROBLEMS.get(str(getattr(function, "value", function)).casefold()),
-        add_special_tokens=add_special_tokens is not False,
+        add_special_tokens=add_special_tokens is not False,  # None of a pipeline that does not say it
         max_length=None if generates else longest,
         longest_prompt=longest if generates else None,
         prefix=prefix,
@@ -227,7 +229,7 @@ def _check_settings(pipeline: Any, settings: Settings, reader: Any) -> None:
     Args:
         pipeline: The pipeline.
         settings: Its settings, without those that are applied here.
-        reader: What reads a pipeline of an extension; None for another one.
+        reader: What reads a pipeline of an extension, which applies `OF_LABELS` itself; None for another one.
 
     Raises:
         InputError: If there are such settings.
@@ -236,7 +238,7 @@ def _check_settings(pipeline: Any, settings: Settings, reader: Any) -> None:
     # Only padding that is always added, and on the left, changes the positions of a text's own tokens.
     if settings.get("padding") != "max_length" or getattr(pipeline.tokenizer, "padding_side", "") != "left":
         harmless = harmless | {"padding"}
-    strategy = settings.get("aggregation_strategy")
+    strategy = settings.get("aggregation_strategy")  # a name, or a member of an enumeration of transformers
     if getattr(strategy, "value", strategy) in TOKEN_BY_TOKEN:
         harmless = harmless | {"aggregation_strategy"}
     refused = [
@@ -260,6 +262,7 @@ def _is_default(pipeline: Any, name: str, value: Any) -> bool:
     functions = [*methods, PreTrainedTokenizerBase.__call__]
     signatures = [inspect.signature(function).parameters for function in functions]
     defaults = [parameters[name].default for parameters in signatures if name in parameters]
+    # The types are compared, too, as True equals 1.
     return value is None or any(type(value) is type(default) and value == default for default in defaults)
 
 
@@ -268,7 +271,7 @@ def _generation(pipeline: Any, forward: Options) -> GenerationOfPipeline:
     if not getattr(pipeline.model, "generation_config", None):
         return GenerationOfPipeline()
     given = {**getattr(pipeline, "_generate_kwargs", {}), **forward}  # newer versions set some apart
-    given |= given.pop("generate_kwargs", None) or {}
+    given |= given.pop("generate_kwargs", None) or {}  # of pipelines that take them as one argument
     prefix_length = given.pop("prefix_length", 0)
     for name in ("tokenizer", "return_language"):
         given.pop(name, None)  # derived from the other settings
@@ -280,6 +283,7 @@ def _generation(pipeline: Any, forward: Options) -> GenerationOfPipeline:
 def _default_function(pipeline: Any) -> str | None:
     """Return the default function that turns a single output, as of a reranker, into a probability."""
     config = pipeline.model.config
+    # A model for regression has one output too, which is the answer as it is.
     is_single = pipeline.task in ONE_OUTPUT_TASKS and getattr(config, "num_labels", None) == 1
     return "sigmoid" if is_single and config.problem_type != "regression" else None
 

@@ -44,7 +44,7 @@ def module_and_reader(model: Any, tokenizer: Any) -> tuple[nn.Module, Any]:
     if isinstance(model, nn.Module):
         tokenizer = tokenizer or getattr(model, "tokenizer", None)  # as a `SentenceTransformer` has it
     else:
-        module = getattr(model, "model", None)
+        module = getattr(model, "model", None)  # of a pipeline or a `Trainer`
         tokenizer = tokenizer or _reader_of(model)
     if not isinstance(module, nn.Module):
         raise InputError(
@@ -85,7 +85,7 @@ def _reader_of(pipeline: Any) -> Any:
     config = getattr(getattr(pipeline, "model", None), "config", None)
     processor_class = cast(Any, PROCESSOR_MAPPING).get(type(config), None) if len(parts) > 1 else None
     if processor_class is None:
-        return next(iter(parts.values()), None)
+        return next(iter(parts.values()), None)  # the only part, or the first where no processor joins them
     parameters = inspect.signature(processor_class).parameters
     return processor_class(**{name: part for name, part in parts.items() if name in parameters})
 
@@ -96,6 +96,7 @@ def _model_in_cross_encoder(model: Any) -> tuple[nn.Module, Any] | None:
     Raises:
         UnsupportedModelError: If it changes texts, or the task model's answers, by modules or prompts of its own.
     """
+    # A model of transformers is the task model itself, whatever attributes its class has.
     if isinstance(model, PreTrainedModel) or not callable(getattr(model, "rank", None)):
         return None
     # sentence-transformers has had two names for it.
@@ -120,6 +121,7 @@ def with_length_limit(model: Any, tokenizer: PreTrainedTokenizerBase) -> PreTrai
     longest = getattr(model, "max_seq_length", None) or getattr(model, "max_length", None)
     if not isinstance(longest, int) or longest >= tokenizer.model_max_length:
         return tokenizer
+    # The tokenizer is the caller's, and stays as it is.
     limited = copy.copy(tokenizer)
     limited.model_max_length = longest
     return limited

@@ -75,7 +75,7 @@ def batch_attempts(model: TaskModel, encodings: Sequence[Encoding], memory_facto
             while queue:
                 attempt = BatchAttempt(queue.popleft())
                 yield attempt
-                if attempt.unreadable:
+                if attempt.unreadable:  # each text alone comes next, in their order, which `extendleft` turns around
                     queue.extendleft([index] for index in reversed(attempt.indices))
                 elif attempt.out_of_memory:  # what is left is divided again, into smaller batches
                     _take_fewer_tokens(model, lengths, attempt.indices, tokens_before)
@@ -147,7 +147,7 @@ def _take_fewer_tokens(model: TaskModel, lengths: list[int], indices: list[int],
         InputError: If batches are as small as the text already.
     """
     empty_cache()
-    longest = max(lengths[index] for index in indices)
+    longest = max(lengths[index] for index in indices)  # a batch of it alone is as small as a batch gets
     # Of a single text, `batch_tokens` bounds the work of a method, such as how many changed texts it reads at a time.
     tokens = model.batch_tokens if len(indices) == 1 else longest * len(indices)
     fewer_tokens = max(min(model.batch_tokens, tokens) // 2, longest)
@@ -183,9 +183,9 @@ def _may_pad(model: TaskModel, encodings: Sequence[Encoding], indices: list[int]
         encodings: All texts.
         indices: Which of them are padded.
     """
-    if len(indices) < 2:
+    if len(indices) < 2:  # nothing is padded
         return True
-    model.refresh()
+    model.refresh()  # what was proved of another copy says nothing
     texts = [encodings[index] for index in indices]
     lengths = sizes_of(texts)
     shortest = min(lengths)
@@ -219,7 +219,7 @@ def _compared_states(model: TaskModel, batch: Batch) -> list[Tensor]:
     """
     with torch.inference_mode():
         run = model.run(batch, predict=False)
-    states = [run.final[batch.mask]] if isinstance(run.final, Tensor) else []
+    states = [run.final[batch.mask]] if isinstance(run.final, Tensor) else []  # none without a head that reads them
     if model.task.outputs.vocabulary and states:
         return states
     return [*states, run.logits if run.logits_by_position is None else run.logits_by_position[batch.mask]]

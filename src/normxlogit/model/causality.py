@@ -33,6 +33,7 @@ def is_causal(model: TaskModel, run: ForwardPass, shortest: int) -> bool:
     """
     proved = model.copy.causal_with_media if run.batch.media else model.copy.causal
     longest = run.batch.mask.shape[1]
+    # Where they are equal, a single token is explained, at the end of all that was read.
     if shortest == longest or proved.covers(shortest, longest):
         return True
     with full_float32() as was_lower:  # whether the pass had a lower precision, which the caller has set
@@ -59,7 +60,8 @@ def _is_proved_causal(
     row = max(range(len(encodings)), key=lambda index: len(encodings[index]))
     text = encodings[row]  # the longest
     shared_length = min(SHARED_LENGTH, model.encoder.limit or SHARED_LENGTH)
-    # Of a short text without media, lengths up to the shared one are tried at once, on the text repeated.
+    # Of a short text without media, lengths up to the shared one are tried at once, on the text repeated, unless a
+    # trial has failed before.
     if not (longest >= shared_length or proved.refuted or run.batch.media):
         trial = partial(_is_causal_up_to, model, text, shared_length)
         if proved.prove(1, shared_length, trial):

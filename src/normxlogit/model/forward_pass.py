@@ -59,7 +59,7 @@ class ForwardPass:
             read_tokens=None if self.read_tokens is None else partial(self._token_logits_of, index),
             positions=_rows_of(self.positions, rows),
             logits_by_position=_rows_of(self.logits_by_position, rows),
-        )
+        )  # without `outputs`, which are those of the whole batch
 
     def _token_logits_of(self, index: int) -> Tensor:
         """Return the head's answer at each token of one text, (T, C)."""

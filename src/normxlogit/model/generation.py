@@ -53,7 +53,7 @@ def generated_ids(
         model: A model that generates.
         prompts: The prompts.
         config: The settings of generation; its padding id is set.
-        options: Further arguments of the model's `generate`.
+        options: Further arguments of the model's `generate`, which no configuration holds.
 
     Returns:
         For each prompt the ids of its sequences, one or more, each up to its end; of an encoder-decoder model, all ids
@@ -99,7 +99,7 @@ class _Generator(NamedTuple):
         The trial comes afterwards, when the final length is known: a rotary embedding may stretch from some length on.
         """
         if len(prompts) > 1 and not self.model.copy.generates_batched.refuted:
-            generated = self._sequences(prompts)
+            generated = self._sequences(prompts)  # of one length, with padding
             if _same_as_alone(self.model, prompts, max(map(len, prompts)) + len(generated[0])):
                 return [until_end(ids, end_ids(self.config)) for ids in generated]
         return [self._sequences([prompt])[0] for prompt in prompts]
@@ -107,6 +107,7 @@ class _Generator(NamedTuple):
     def _sequences(self, prompts: Sequence[Encoding]) -> Rows:
         """Return the generated sequences, those of several prompts padded to one length."""
         texts = [(prompt.source or prompt).ids for prompt in prompts]
+        # A prompt with media is continued alone; of prompts in a batch all are texts.
         media_inputs = self.model.batch(prompts).inputs if prompts[0].media else {}
         output = self.call(texts, media_inputs)
         # A prompt stands before what is generated; of an encoder-decoder model the whole sequence is the decoder's.
@@ -184,9 +185,9 @@ def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], c
         A value for each token of prompt and answer; without inputs that `generate` does not continue.
     """
     unmodified: Any = model.unmodified
-    prompt_length = max(map(len, inputs.values()))
+    prompt_length = max(map(len, inputs.values()))  # all have it: a value for each token
     state = {name: torch.tensor([values]) for name, values in inputs.items()} | generation_state(prompt_length)
-    for _ in range(count):
+    for _ in range(count):  # an empty output, without a cache: only the inputs are continued
         state = unmodified._update_model_kwargs_for_generation(ModelOutput(), state)
     continued = {name: state[name][0].tolist() for name in inputs}
     return {name: values for name, values in continued.items() if len(values) == prompt_length + count}
@@ -194,6 +195,7 @@ def inputs_of_generated(model: TaskModel, inputs: Mapping[str, Sequence[int]], c
 
 def _is_plain_greedy(config: GenerationConfig) -> bool:
     """Return whether the settings are those of greedy generation and nothing else."""
+    # What has transformers' default is left out already.
     in_effect = {
         name for name, value in config.to_diff_dict().items() if value and (name not in NEUTRAL_AT_ONE or value != 1)
     }
@@ -225,6 +227,7 @@ def until_end(ids: list[int], ends: set[int]) -> list[int]:
 def _without_padding(ids: list[int], ends: set[int], padding: int | None) -> list[int]:
     """Return a generated sequence without its padding; it may begin with the end-of-sequence token, as BART's does."""
     unpadded = ids[:1] + until_end(ids[1:], ends)
+    # Where the padding is an end-of-sequence token, it has been cut already.
     while len(unpadded) > 1 and unpadded[-1] == padding and padding not in ends:
         unpadded.pop()
     return unpadded
@@ -244,6 +247,7 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
     trial_length = max(longest, final_length - TRIAL_STEPS)  # a trial generates tokens after it
     if proved.covers(shortest, trial_length):
         return True
+    # `lengths_to_try` needs two different lengths.
     if shortest < longest:
         trial_prompts = [ids_of_length[length] for length in lengths_to_try(ids_of_length)]
     else:  # two equally long texts, as long as at the end of the generation
@@ -266,6 +270,7 @@ def _same_beside_longer(model: TaskModel, prompts: Rows, length: int) -> bool:
 
 def _trial_logits(model: TaskModel, texts: Rows, **settings: Any) -> Tensor:
     """Return the logits of the next two tokens after the first of some prompts, (2, V)."""
+    # Both steps are taken even if the first token ends a text.
     steps = {"max_new_tokens": TRIAL_STEPS, "min_new_tokens": TRIAL_STEPS, "do_sample": False, **settings}
     config = GenerationConfig(**steps, pad_token_id=model.pad_id, output_logits=True, return_dict_in_generate=True)
     return torch.stack([logits[0] for logits in _Generator(model, config).call(texts).logits])
@@ -283,7 +288,7 @@ def check_cache(model: TaskModel, prompt: Encoding) -> None:
         UnsupportedModelError: If the second token of a short generation has other logits with the cache.
     """
     can_try = hasattr(model.unmodified, "generate") and _is_text(prompt)
-    if model.copy.cache_proved or not can_try:
+    if model.copy.cache_proved or not can_try:  # without a trial nothing speaks against it
         return
     ids = prompt.ids[:TRIAL_PROMPT]
     try:

@@ -148,7 +148,7 @@ def _first_position_row(module: Any) -> int:
     code = getattr(type(module).forward, "__code__", None)
     counts_from_padding = code is None or "padding_idx" in code.co_names  # without code, as in C, it may
     if not counts_from_padding:
-        return int(getattr(module, "offset", 0))
+        return int(getattr(module, "offset", 0))  # as of BART, whose table adds it to each position
     padding = getattr(module, "padding_idx", None)
     return 0 if padding is None else int(padding) + 1
 

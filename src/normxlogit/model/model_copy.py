@@ -180,6 +180,7 @@ def copy_answers_as_the_model(copy: ModelCopy, inputs: TensorInputs, caller_inpu
     if expected is None:
         name = type(copy.wrapped).__name__
         return (f"{name} returns no logits that the copy that is explained could be compared with",)
+    # If one of both alone is not finite, they differ.
     if not (finite_or_excluded(actual) or finite_or_excluded(expected)):
         return ()  # both have NaN or infinity, for which `find_parts` raises the error
     if (difference := beyond_rounding(actual, expected)) is not None:

@@ -25,7 +25,7 @@ def padding_id(
     """
     if not hasattr(tokenizer, "pad_token_id"):  # what reads pictures and sounds, or nothing
         return 0, True  # nothing is padded
-    if not isinstance(module, PreTrainedModel):
+    if not isinstance(module, PreTrainedModel):  # nothing is known of a padding id that its head would look for
         return tokenizer.pad_token_id or 0, True
     configured = getattr(config.get_text_config(), "pad_token_id", None)
     candidates: tuple[Any, ...] = (configured, tokenizer.pad_token_id, tokenizer.eos_token_id, 0)
@@ -40,7 +40,7 @@ def filler_id(config: PretrainedConfig, pad: int) -> int:
     eos = eos[0] if isinstance(eos, list) else eos
     if eos is not None and eos != pad:
         return int(eos)
-    return 1 if pad == 0 else 0
+    return 1 if pad == 0 else 0  # any token but the padding, which heads may look for
 
 
 def input_names(

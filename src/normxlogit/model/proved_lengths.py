@@ -18,7 +18,7 @@ class ProvedLengths:
 
     def __init__(self) -> None:
         self._ranges: tuple[tuple[int, int], ...] = ()
-        self.refuted = False
+        self.refuted = False  # whether the last trial failed, or the property cannot hold
 
     def covers(self, shortest: int, longest: int) -> bool:
         """Return whether a range of lengths, both ends included, is inside one that was proved."""
@@ -41,7 +41,7 @@ class ProvedLengths:
             Whether the property is proved.
         """
         holds = result_or_none(trial)
-        self.refuted = holds is False
+        self.refuted = holds is False  # not if there was too little memory, which is None
         if holds:
             self.add(shortest, longest)
         return bool(holds)

@@ -157,6 +157,7 @@ class TaskModel:
     @property
     def vocabulary_size(self) -> int:
         """Number of outputs of a language model's head."""
+        # A plain module has no configuration that says it; its answer to a short text does.
         return self.copy.outputs or int(self.config.get_text_config().vocab_size)
 
     @property
@@ -168,7 +169,7 @@ class TaskModel:
     def answer_limit(self) -> int | None:
         """The most tokens of a prompt with its answer, or of a decoder beside an encoder; None for any number."""
         limit = self.copy.decoder_limit
-        if limit is None:
+        if limit is None:  # no encoder reads the prompt: it stands before the answer
             return self.encoder.limit
         return None if limit == math.inf else int(limit)
 
@@ -190,7 +191,7 @@ class TaskModel:
         if copy.current:
             return False
         with self._lock:
-            if self._newest_copy is copy:
+            if self._newest_copy is copy:  # no other thread has copied it while this one waited
                 self._newest_copy = self._read_model(previous=copy.caller_model)
             self._thread.copy = self._newest_copy
         return True
@@ -264,7 +265,7 @@ class TaskModel:
     def prove_alone(self) -> None:
         """Prove that the first text is answered alone as beside another, unless that is proved."""
         copy = self.copy
-        if copy.proved_alone or copy.first_text is None:
+        if copy.proved_alone or copy.first_text is None:  # it is found with the parts: None is for type checkers
             return
         with copy.lock, full_float32(), input_errors(copy.module, copy.first_text.inputs, copy.main_input):
             copy.first_text = prove_alone(copy.pool, copy.first_text)
@@ -395,6 +396,7 @@ class TaskModel:
         if not self.task.outputs.vocabulary or positions is None or self.parts.trunk is None:
             logits = self.answer(inputs, positions, replace=replace)  # (N, C)
             return target.quantity(logits, texts.to(logits.device))
+        # A vocabulary's logits are computed at the explained positions alone.
         hidden = _at_token(self.run_trunk(inputs, replace=replace), positions)  # (N, H)
         rows = None  # the whole vocabulary, for its mean or its normaliser
         if target.contrast is not None:  # then only the logits of the targets and the contrast are needed
@@ -455,7 +457,7 @@ class TaskModel:
             HeadMismatchError: If there are no logits, and no head to compute them.
             UnsupportedModelError: If the answer does not fit the task.
         """
-        if logits is not None:
+        if logits is not None:  # their graph, of a pass with gradients, is not what a `ForwardPass` is read for
             logits = logits.detach()
         vocabulary = self.task.outputs.vocabulary
         if not vocabulary:
@@ -469,6 +471,7 @@ class TaskModel:
             embedding_output=no_states(self.module) if embedded is None else embedded,
             states=states,
             logits=self._read_logits(hidden, logits, positions, predict),
+            # A vocabulary's logits at every token may not fit into memory; without a head there are none.
             read_tokens=None if vocabulary or hidden is None else partial(self.head_logits, hidden, batch),
             positions=positions,
             logits_by_position=None if vocabulary or self.task.position.pooled else logits,
@@ -524,7 +527,7 @@ class TaskModel:
         Returns:
             The logits in float32, (N, C) or (N, R), in the order of `batch.mask`.
         """
-        if not self.parts.tokenwise:
+        if not self.parts.tokenwise:  # the head reads a text as a whole, such as Splinter's, which compares tokens
             return batch.real(self.head.texts(hidden, batch.inputs)).float()  # (N, C)
         # An input of a whole text is repeated for each of its tokens, as the head reads each as a text of its own.
         inputs = {name: batch.inputs[name][batch.texts] for name in batch.beside_text}
@@ -543,13 +546,13 @@ class TaskModel:
         parts = self.parts
         pool = self.copy.pool
         inputs = run.batch.inputs
-        trunk = str(parts.trunk)
+        trunk = str(parts.trunk)  # its path; where layers can be read there is one
         if layer == parts.layers:
             return run.hidden
         if parts.early_exit is not None:
             hidden = parts.head.swap_if_time_first(exit_after(pool, trunk, parts.early_exit, inputs, layer))
         else:
-            hidden = (run.states or ())[layer]
+            hidden = (run.states or ())[layer]  # the first of them are the embeddings; `or ()` is for type checkers
             if parts.tail is not None:
                 hidden = bring_to_head(pool, trunk, parts.tail, hidden, inputs)
         return hidden[:, : run.batch.mask.shape[1]]  # BigBird's trunk returns more states
@@ -589,7 +592,7 @@ class TaskModel:
             return ()
         if isinstance(layers, All):
             return tuple(range(1, self.layer_count() + 1))
-        choices: Any = layers
+        choices: Any = layers  # any type that counts as one or several numbers: `_layer_number` refuses others
         if getattr(choices, "ndim", 0) == 1:  # an array or a tensor of several
             choices = choices.tolist()
         if not isinstance(choices, list | tuple | range):

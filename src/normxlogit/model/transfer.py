@@ -16,6 +16,7 @@ def to_host(*tensors: Tensor | None) -> list[Any]:
         An array of float32 for each tensor, of the same shape, and None for None. Indices are exact below 2^24.
     """
     present = [tensor.float() for tensor in tensors if tensor is not None]
+    # An iterator, so that each tensor below takes the next array, and None takes none.
     on_host = iter(present if all(tensor.is_cpu for tensor in present) else _in_one_transfer(present))
     return [None if tensor is None else next(on_host).numpy() for tensor in tensors]
 

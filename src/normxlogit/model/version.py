@@ -72,7 +72,7 @@ def read_model(
     copy.task = task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
     limit, copy.decoder_limit = task.limits(unwrapped_model, position_limit)
     if pipeline.max_length is not None:
-        limit = min(pipeline.max_length, limit or pipeline.max_length)
+        limit = min(pipeline.max_length, limit or pipeline.max_length)  # that of the pipeline where the model has none
     copy.encoder = Encoder(
         tokenizer,
         config,
@@ -121,11 +121,12 @@ def _adapt_copy(
     try:
         form, logits = _form_of_answer(private_clone(module), task, probes, settings)
     except NormXLogitError:
-        if must_be_read:
+        if must_be_read:  # nothing else says how it answers
             raise
         return task  # the first text shows what is wrong
     needs_adapting |= (form.keys, form.normaliser) not in FORMS_OF_TRANSFORMERS
     if needs_adapting:  # then the copies take token ids, and return logits
+        # A set, as the last two are one model unless the caller's has an adapter around it.
         for model in {copy.module, copy.unmodified, unwrapped(copy.wrapped)}:
             adapt_forward(model, form, arguments_of(model, settings, main_input))
     copy.form, copy.notes = form, form.note
@@ -135,7 +136,7 @@ def _adapt_copy(
         copy.outputs = logits.shape[-1]
         copy.main_input = main_input
     task.outputs = task.outputs.of_answer(form, answer, name)
-    if is_plain or is_other_task:
+    if is_plain or is_other_task:  # the class of another model says that its head is for the task
         check_answer(task, logits, name)
     return task
 

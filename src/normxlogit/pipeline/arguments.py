@@ -116,7 +116,7 @@ class _Check:
         keyword_only_first = sorted(parameters, key=lambda p: p.kind is p.POSITIONAL_OR_KEYWORD)
         named = [p.name for p in keyword_only_first if p.kind is not p.VAR_KEYWORD]
         self.keywords = [name for name in named if name not in unwritten]
-        has_kwargs = len(named) < len(parameters)
+        has_kwargs = len(named) < len(parameters)  # `named` lacks these alone
         self.never_passed = never_passed if has_kwargs else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -140,6 +140,7 @@ class _Check:
             return InputError(f"{problem}: did you mean {close_keywords[0]}=?")
         methods_with_setting = [info.name for info in list_methods() if key in info.defaults]
         if key not in self.advice and "method" in self.keywords and methods_with_setting:
+            # The method of the call is suggested if it has this setting, otherwise the first one that has.
             named_method = str(arguments.get("method", "")).partition(":")[0]
             method = named_method if named_method in methods_with_setting else methods_with_setting[0]
             setting = f"{method}:{key}={arguments[key]}"
@@ -185,7 +186,7 @@ def _short_type(annotation: Any) -> Any:
     """Return an annotation without the names of modules; none where there is none."""
     if annotation is inspect.Signature.empty:
         return annotation
-    full_name = inspect.formatannotation(annotation).strip("'")
+    full_name = inspect.formatannotation(annotation).strip("'")  # an annotation may be a string, in quotation marks
     return _Type(re.sub(r"\b(?:\w+\.)+(?=\w)", "", full_name))
 
 
@@ -208,6 +209,7 @@ def _with_unpacked_options(function: Callable[..., Any]) -> tuple[inspect.Signat
         annotation, *descriptions = get_args(hint)  # of `Annotated[type, description]`; a type may have its own before
         parameters.append(last.replace(name=key, kind=last.KEYWORD_ONLY, default=None, annotation=annotation))
         line = f"{key}: {descriptions[0]}"
+        # `getdoc` has taken the method's indentation of 8 from lines of 120 characters.
         argument_lines.append(fill(line, 112, initial_indent=" " * 4, subsequent_indent=" " * 8))
     takes_other_names = get_origin(last.annotation) is Annotated
     if takes_other_names:

@@ -44,6 +44,7 @@ class _OnHost(NamedTuple):
             tokens: Which of the N tokens are its own, T of them.
             axes: What is taken of the targets, and of the layers: all, or the only one, without its axis.
         """
+        # A batch has sinks if one of its texts has: a text without any has no `sink` either.
         sinks = () if self.is_sink is None else tuple(self.is_sink[tokens].nonzero()[0].tolist())
         return {
             "scores": _float32(self.scores[tokens].transpose(1, 2, 0)[axes]),  # (K, L, T)
@@ -73,9 +74,9 @@ def _on_host(
         is_span: Whether the prediction is a span, which `AnswerPosition.spans` describes.
     """
     batch, task = run.batch, model.task
-    predicted = task.outputs.predicted(target.ids)
+    predicted = task.outputs.predicted(target.ids)  # (B, 1); None for the likeliest output
     on_device = {
-        "scores": batch.real(scores.values.detach().permute(0, 3, 1, 2)),
+        "scores": batch.real(scores.values.detach().permute(0, 3, 1, 2)),  # of (B, T, K, L)
         "target_ids": target.ids,
         "contrast": target.contrast,
         "positions": _positions_in_texts(run),
@@ -117,8 +118,8 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
     spans = task.position.spans(run)
     on_host = _on_host(model, run, target, scores, options.token_predictions, is_span=spans is not None)
     predictions: Any = spans
-    if on_host.predicted is not None:
-        model.check_finite(on_host.predicted[:, 0], batch)
+    if on_host.predicted is not None:  # the predictions are no spans, but outputs
+        model.check_finite(on_host.predicted[:, 0], batch)  # their logits
         predictions = task.outputs.describe(on_host.predicted)
     check_finite(method, request, on_host.scores.swapaxes(1, 2))  # (N, L, K)
     targets = describe_targets(target, on_host.target_ids, on_host.contrast, on_host.positions)
@@ -161,6 +162,7 @@ def attribute_pass(model: TaskModel, run: ForwardPass, options: Options) -> list
 
 def _scored(model: TaskModel, run: ForwardPass, options: Options) -> tuple[Request, Scores]:
     """Score the tokens of a forward pass; return the method's request, with the resolved targets, and its scores."""
+    # The batch holds some of the inputs of the call, and `options.targets` has one target for each of all.
     batch_targets = None if options.targets is None else [options.targets[index] for index in run.batch.indices]
     target = resolve(model.task, run, options.target, options.contrast, batch_targets)
     try:
@@ -172,7 +174,7 @@ def _scored(model: TaskModel, run: ForwardPass, options: Options) -> tuple[Reque
 
 def _positions_in_texts(run: ForwardPass) -> Tensor | None:
     """Return the positions explained, counted in each text's own tokens, (B,) or (B, 2)."""
-    if run.positions is None or not run.batch.padded:
+    if run.positions is None or not run.batch.padded:  # without padding they are counted so already
         return run.positions
     earlier_tokens = run.batch.mask.cumsum(-1) - run.batch.mask.long()  # (B, T), how many real ones stand before each
     positions = run.positions.reshape(len(earlier_tokens), -1).to(earlier_tokens.device)  # (B, 1) or (B, 2)

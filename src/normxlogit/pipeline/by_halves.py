@@ -62,7 +62,7 @@ def keep_errors(model: TaskModel, inputs: Any, options: Options, explain: Callab
         model: The model.
         inputs: What the caller gave.
         options: The options of the call.
-        explain: Explains inputs under options; a single one, or several.
+        explain: Explains inputs under options: a single one, or a list of several, which may hold one.
 
     Raises:
         InputError: If these are not texts.
@@ -76,7 +76,7 @@ def keep_errors(model: TaskModel, inputs: Any, options: Options, explain: Callab
 
     def explain_some(indices: list[int]) -> Iterable[Attribution]:
         results = explain([texts[index] for index in indices], options.of_some(indices))
-        return [results] if isinstance(results, Attribution) else results
+        return [results] if isinstance(results, Attribution) else results  # of a list several: for type checkers
 
     results_or_errors = outcomes(explain_some, list(range(len(texts))))
     return Attributions(with_unexplained(texts, results_or_errors))
@@ -86,6 +86,7 @@ def _several_texts(model: TaskModel, inputs: Any) -> list[Any] | None:
     """Return the texts or pairs that a caller gave; None for a single one."""
     model.task.check_input(model, "one text")
     inputs = arrow_value(text_column(inputs))
+    # A tuple is a pair; a mapping, as anything that is no container, is left to the call, which may refuse it.
     if isinstance(inputs, str | tuple | bytes | Mapping) or not isinstance(inputs, Iterable):
         return None
     texts = list(inputs)

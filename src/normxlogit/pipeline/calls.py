@@ -27,7 +27,7 @@ class Call:
         """The function, whose arguments are checked as those of the class's own methods."""
         try:
             function = import_reference(self.reference)
-        except ImportError as error:
+        except ImportError as error:  # as of a method that is not there, so that `hasattr` and `help` go on
             raise AttributeError(f"the call {self.reference} could not be imported: {error}") from error
         return checked_arguments(unwritten=("explainer",))(function)
 
@@ -68,12 +68,12 @@ def left_to_calls(explain: Callable[P, R]) -> Callable[P, R]:
         call_of_keyword = references("keywords")  # such as {"pairs": "pairs.budget"}
         other_options: dict[str, Any] = {name: value for name, value in options.items() if name not in call_of_keyword}
         for keyword, reference in call_of_keyword.items():
-            if options.get(keyword) is None:
+            if options.get(keyword) is None:  # as if it was not given
                 continue
             call, _, argument = reference.partition(".")
             if argument in other_options:
                 raise InputError(f"{keyword}= is {argument}= of {call}: give one of them")
-            explainer, *inputs = args
+            explainer, *inputs = args  # `self`, and what is written without a name
             return getattr(explainer, call)(*inputs, **{argument: options[keyword]}, **other_options)
         return explain(*args, **other_options)
 

@@ -24,7 +24,7 @@ def forward_settings(
 
     Args:
         outputs: What the numbers are that it returns, one of `Outputs`; None to find out.
-        output_field: The name or the index of the field of its output that holds them.
+        output_field: The name or the index of the field of its output that holds them; None to find it.
         input_names: What its forward calls the outputs of a tokenizer, by their names in `TOKENIZER_OUTPUTS`.
         extra_inputs: What it reads beside the texts, by name: the values of a text that is given none of its own.
 
@@ -63,7 +63,7 @@ def with_extra_inputs(
         if name not in defaults:
             known = f"it was made with {', '.join(defaults) or 'none'}"
             raise InputError(f"the explainer has no extra input {name!r}: {known}; Explainer(..., extra_inputs=...)")
-        of_texts: Sequence[Any] = [values] if single else list(values)
+        of_texts: Sequence[Any] = [values] if single else list(values)  # of a single text they may be an array
         if len(of_texts) != len(encodings):
             raise InputError(f"extra_inputs: {len(of_texts)} values of {name!r} for {len(encodings)} texts")
         for extra_inputs, value in zip(inputs_of_texts, of_texts, strict=True):
@@ -77,6 +77,7 @@ def with_extra_inputs(
 def _as_default(name: str, value: Any, default: Tensor) -> Tensor:
     """Return the value of one text, (1, ...), of the shape and type of the default."""
     tensor = _as_batch(value, name)
+    # A whole number may stand for a float; a float would lose its digits as a whole number.
     if tensor.is_floating_point() and not default.is_floating_point():
         raise InputError(f"extra_inputs: {name!r} is a whole number in the explainer, and {value!r} is given")
     if tensor.shape != default.shape:

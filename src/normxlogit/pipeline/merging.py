@@ -34,6 +34,7 @@ def spread(encoding: Encoding, indices: Indices, result: Attribution, limit: int
         for target in result.targets
     )
     sinks = tuple(indices[unit] for unit in result.sinks)
+    # The tokens outside of the window have no prediction, so that there are none at all.
     return _whole(encoding, result, scores, limit, note, targets=targets, token_predictions=None, sinks=sinks)
 
 
@@ -52,7 +53,7 @@ def merge_windows(
         limit: How many tokens the model reads.
     """
     count = len(kept_windows)  # W
-    first = results[0]
+    first = results[0]  # its targets, method and model are those of every window
     biases = [result.bias for result in results if result.bias is not None]
     adds_up = len(biases) == count  # with the biases, to the prediction
     total: FloatArray = np.zeros((*first.scores.shape[:-1], len(encoding)), dtype=np.float32)
@@ -106,6 +107,7 @@ def _central_predictions(kept_windows: list[Indices], results: list[Attribution]
         return None
     best: dict[int, tuple[int, Prediction]] = {}  # by token: its largest margin so far, and the prediction with it
     for indices, result in zip(kept_windows, results, strict=True):
+        # All windows have such predictions if the first has: `or ()` is for type checkers.
         for place, (token, prediction) in enumerate(zip(indices, result.token_predictions or (), strict=True)):
             margin = min(place, len(indices) - 1 - place)  # tokens between it and the nearer end of the window
             if token not in best or margin > best[token][0]:
@@ -139,6 +141,7 @@ def in_rows(results: Sequence[Attribution]) -> Attribution:
     """
     first = results[0]
     sinks = tuple(sorted({unit for result in results for unit in result.sinks}))
+    # One method made all of them, so that all have a bias or none has; sinks are found for each result by itself.
     return replace(
         first,
         scores=_rows(results, [result.scores for result in results]),

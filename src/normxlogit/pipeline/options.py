@@ -66,11 +66,11 @@ class Options:
         """Check what can be checked without a model."""
         if self.layers is not None and not self.method.info.per_layer:
             raise MethodError(f"{self.method.info.name} gives no scores for single layers")
-        for name, choices in CHOICES.items():
+        for name, choices in CHOICES.items():  # None is allowed for each of them
             check_choice(name, getattr(self, name), choices)
         if self.contrast is not None and not is_choice(self.contrast):
             raise TargetError(f"a contrast is a name or an index, not {type(self.contrast).__name__}")
-        object.__setattr__(self, "verify", checked_verify(self.verify))
+        object.__setattr__(self, "verify", checked_verify(self.verify))  # a frozen dataclass refuses assignments
         if self.other_answer is not None:
             self._check_whole_answer()
         if self.targets is not None:
@@ -87,7 +87,7 @@ class Options:
         """Refuse targets that are not one for each input, and keep them as a sequence."""
         if self.target is not None:
             raise TargetError("give target= for all inputs or targets= with one for each, not both")
-        if not is_column(targets) or isinstance(targets, set | frozenset):
+        if not is_column(targets) or isinstance(targets, set | frozenset):  # sets have no order
             raise TargetError("targets= takes a list with one target for each input; target= takes one for all")
         class_names = class_names_of(getattr(targets, "features", None))  # of a column of a data set
         object.__setattr__(self, "targets", with_class_names(targets, class_names))
@@ -127,7 +127,7 @@ class Options:
         names_tokens = any(fields.get(name) is not None for name in ("target", "targets"))
         is_index = whole_number(fields.get("contrast")) is not None
         if not names_tokens and not is_index:
-            fields["other_answer"] = fields.pop("contrast", None)
+            fields["other_answer"] = fields.pop("contrast", None)  # a text or token ids
         return cls(**fields)
 
     @property

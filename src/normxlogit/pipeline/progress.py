@@ -35,8 +35,8 @@ class Display:
     """
 
     def __init__(self, total: float | None, description: str, *, times: bool) -> None:
-        self.has_steps = total is not None and total > 1
-        self._total = total or 1.0
+        self.has_steps = total is not None and total > 1  # a single step is never seen half done
+        self._total = total or 1.0  # of None, all of the work; of 0 nothing is ever completed
         self._completed = 0.0
         self._description = description
         self._times = times
@@ -89,6 +89,7 @@ class Display:
 
     def _write_over(self, console: Console, line: str) -> None:
         """Write a line over the one before."""
+        # Some terminals break a line of their full width. What is printed next begins on the line, over it.
         _write(f"\r{set_cell_size(line, console.width - 1)}\r")
         self._is_shown = bool(line)
 
@@ -159,7 +160,7 @@ class Watch:
 
 
 _WATCH = Watch()
-if hasattr(os, "register_at_fork"):
+if hasattr(os, "register_at_fork"):  # Windows does not fork
     os.register_at_fork(after_in_child=_WATCH.forget)
 
 

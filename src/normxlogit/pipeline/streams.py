@@ -28,11 +28,12 @@ def checked_stream(inputs: Any, chunk_size: int, targets: Any) -> Iterator[Any]:
     Raises:
         InputError: If this is a single input, or a table; or if the settings are none of a stream.
     """
+    # A tuple is a pair of texts, and a mapping a prompt or a table: both would be iterated over as something else.
     if isinstance(inputs, str | bytes | tuple | Mapping) or not isinstance(inputs, Iterable):
         raise InputError(
             f"expected an iterable of inputs, got one {type(inputs).__name__}: pass [input] or an iterator"
         )
-    if hasattr(inputs, "columns"):
+    if hasattr(inputs, "columns"):  # a data frame, which is iterated over by the names of its columns
         raise InputError(f"expected an iterable of inputs, got a {type(inputs).__name__}: pass its column of texts")
     positive_integer(chunk_size, "chunk_size")
     if targets is not None:
@@ -70,7 +71,7 @@ def kept_stream(explain: Explain, inputs: Iterator[Any], chunk_size: int) -> Ite
         NormXLogitError: If none of the first inputs can be explained, the error of the first one; if the model does not
             support the call.
     """
-    is_first_chunk = True
+    is_first_chunk = True  # if all of it fails, the call itself is wrong, and not its inputs
     while chunk := list(islice(inputs, chunk_size)):
         results_or_errors = outcomes(lambda some_inputs: _of_several(explain(some_inputs)), chunk)
         yield from with_unexplained(chunk, results_or_errors, all_may_fail=not is_first_chunk)

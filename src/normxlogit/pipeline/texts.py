@@ -69,7 +69,7 @@ def explain_by_default(model: TaskModel, inputs: Any, arguments: Mapping[str, An
     options = replace(options, method=method_named(alternative))
     try:
         results: Any = explain_inputs(model, inputs, options)
-    except MethodError as error:
+    except MethodError as error:  # on a method that the caller did not name: the note says why it was taken
         raise MethodError(f"{error}; {note}") from None
     if isinstance(results, Attribution):
         results = _with_note(results, note)
@@ -145,10 +145,11 @@ def score_encodings(model: TaskModel, encodings: Sequence[Encoding], options: Op
     """
     limit = model.encoder.limit
     results: dict[int, Attribution] = {}
-    windows_read = [[list(range(len(encoding)))] for encoding in encodings]
+    windows_read = [[list(range(len(encoding)))] for encoding in encodings]  # of each text; a short one is one window
     for index, encoding in enumerate(encodings):
         if limit is None or len(encoding) <= limit:
             continue
+        # A text was cut or refused when it was encoded; what the caller encoded earlier was not.
         if options.long_text != "window":
             raise too_long(index, len(encoding), limit)
         results[index], windows_read[index] = score_windows(model, encoding, options.only(index))
@@ -219,11 +220,11 @@ def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> 
 
 def _targets_at(positions: Sequence[int], results: Sequence[Attribution]) -> tuple[Target, ...]:
     """Return the target of each result with its position, and with the word there in its name."""
-    first = results[0]
+    first = results[0]  # all are of the same text
     words = {token: word.text for word in first.words() for token in word.tokens} if first.has_words else {}
     targets = []
     for position, result in zip(positions, results, strict=True):
-        word = words.get(position, first.tokens[position])
+        word = words.get(position, first.tokens[position])  # a mask, as another special token, is of no word
         name = f"{word}: {result.target.name}"
         targets.append(result.target._replace(name=name, position=position))
     return tuple(targets)

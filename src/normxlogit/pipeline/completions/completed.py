@@ -81,6 +81,7 @@ class Completed:
             return self
         text, offsets = None, None
         source_characters = 0
+        # If one of them is not known, the text of both is not; every `or` below is for type checkers.
         if None not in (source.text, source.offsets, decoded.text, decoded.offsets):
             source_characters = len(source.text or "") + 1  # with the line break
             text = f"{source.text}\n{decoded.text}"

@@ -42,7 +42,7 @@ def generate_each(
     Args:
         model: A model that generates.
         prompts: The prompts.
-        options: The settings of `generate` that the call gives.
+        options: The settings of `generate` that the call gives, which are merged here.
         reasoning: Where completions reason; None for what the tokenizer says.
 
     Raises:
@@ -78,11 +78,18 @@ class _NewTokenLimit(NamedTuple):
 
 
 def _new_token_limit(model: TaskModel, prompt: Completed, options: GenerateSettings) -> _NewTokenLimit:
-    """Return how many tokens are generated at most after a prompt: as many as requested, or as the model can read."""
+    """Return how many tokens are generated at most after a prompt: as many as requested, or as the model can read.
+
+    Args:
+        model: A model that generates.
+        prompt: The prompt.
+        options: The merged settings.
+    """
     encoding = prompt.encoding
     decoder_length = len(encoding) if encoding.source is None else 1  # a decoder beside an encoder begins with a token
     requested = most_new_tokens(model, options, decoder_length)
     limit = model.answer_limit
+    # A decoder beside an encoder has a limit of its own, and `encoding` holds its first tokens, not the source's.
     if limit is None or requested <= limit - len(encoding):
         return _NewTokenLimit(requested)
     count = limit - len(encoding)
@@ -103,7 +110,7 @@ def _with_completion(
     """
     encoding = prompt.encoding
     if encoding.source is not None:  # the first tokens of the decoder, which are not generated, belong to the prompt
-        first_count = max(len(given_decoder_ids), 1)
+        first_count = max(len(given_decoder_ids), 1)  # at least a start token, which `generate` puts there
         if ids[: len(given_decoder_ids)] != list(given_decoder_ids):  # generate puts its own start token before those
             first_count = len(given_decoder_ids) + 1
         encoding = with_first_tokens(model.tokenizer, encoding, ids[:first_count])
@@ -143,7 +150,7 @@ def read_completion(
         completion: The completion, as a text or as token ids.
         longer: Whether both together may exceed the model's length.
         reasoning: Where the completion reasons; None for what the tokenizer says.
-        settings: The settings of `generate` with which the completion is generated.
+        settings: The settings of `generate` that the call gives, which are merged here; None for none.
 
     Raises:
         InputError: If one of them is empty or cannot be read, or both are too long.
@@ -151,7 +158,8 @@ def read_completion(
     model.refresh()
     task = generating_task(model)
     prompt_encoding, rendered = _read_prompt(model, prompt)
-    if isinstance(completion, str) and isinstance(prompt, Encoding):  # a prompt of token ids, which stay as they are
+    # Behind a prompt of token ids, which stay as they are, a text is encoded by itself, and read as ids below.
+    if isinstance(completion, str) and isinstance(prompt, Encoding):
         completion = private_tokenizer(model.tokenizer).encode(completion, add_special_tokens=False)
     if isinstance(completion, str):
         settings = merged_settings(model, settings or {})
@@ -182,9 +190,9 @@ def _read_prompt(model: TaskModel, prompt: Prompt | ReadPrompt | Encoding) -> tu
     task = generating_task(model)
     if isinstance(prompt, Encoding):
         return prompt, ReadPrompt(prompt.text or "", None)
-    if isinstance(prompt, ReadPrompt):
+    if isinstance(prompt, ReadPrompt):  # the library's own, as for `cite`: a prefix that belongs to it is in it
         return task.read_prompt(model, prompt), prompt
-    if isinstance(prompt, str):
+    if isinstance(prompt, str):  # as a pipeline, which puts no prefix before a chat
         prompt = model.pipeline.prefix + prompt
     rendered = read_prompt(model.reader, prompt, model.pipeline.chat)
     for medium in rendered.media:

@@ -98,7 +98,7 @@ def explain_completions(
     requests = [
         completion_request(model, prompt, own_options) for prompt, own_options in zip(completed, options, strict=True)
     ]
-    contexts = [completion.context for completion in requests]
+    contexts = [completion.context for completion in requests]  # of one model: all have a source, or none
     if contexts[0].has_source:  # what an encoder reads is not batched
         return [_explain(model, [completion])[0] for completion in requests]
     with progress_bar(len(requests), None) as advance:
@@ -108,6 +108,7 @@ def explain_completions(
             advance(len(indices))
             return results
 
+        # Completions of one call have one method.
         return results_in_batches(model, contexts, explain, options[0].method.memory)
 
 
@@ -159,6 +160,7 @@ def pass_over(
     # An encoder that has run before the pass is not backpropagated through: for scores of the source it runs in it.
     contexts = model.batch(encodings, encode_sources=not scores_source)
     contexts = replace(contexts, arguments=arguments)
+    # The head is called later, at each generated token.
     run = options.method.forward(model, contexts, options.layers, predict=False)
     if is_causal(model, run, min(completion.start for completion in batch)):
         return run
@@ -202,7 +204,10 @@ def _copies_of_text(model: TaskModel, batch: Sequence[CompletionRequest]) -> int
 
 
 def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
-    """Explain each half of the generated tokens by itself: the first half on a shorter text, without the second."""
+    """Explain each half of the generated tokens by itself: the first half on a shorter text, without the second.
+
+    A half may be halved again; a single token never is, as nothing behind it is read.
+    """
     middle = len(completion.ids) // 2
     (first,) = _explain(model, [completion.part(0, middle)])
     (second,) = _explain(model, [completion.part(middle, len(completion.ids))])
@@ -211,6 +216,7 @@ def _in_halves(model: TaskModel, completion: CompletionRequest) -> Attribution:
     later_tokens = np.zeros((*text_scores.shape[:-1], second.text_units - first.text_units), text_scores.dtype)
     padded_scores = np.concatenate([text_scores, later_tokens, media_scores], -1)
     first = replace(first, scores=padded_scores, units=second.units)
+    # The second half has read the whole text, and knows the whole completion if there is a text to take it from.
     return replace(
         in_rows([first, second]),
         media=second.media,
@@ -296,11 +302,12 @@ def _score_texts(
         # A pass over one text stays whole: it may hold several pictures, of which `row` would take the first.
         rows = [run.row(row) for row in range(len(batch))] if len(batch) > 1 else [run]
         return [_score_tokenwise(model, row, each, layers) for row, each in zip(rows, batch, strict=True)]
+    # Contrast and quantity are the same for all completions of a call.
     copies = len(run.batch.encodings) // len(batch)
     entries = _entries_of_copies(run, batch, copies)
     target = batch_targets(model, entries.ids, batch[0].contrast, run, batch[0].options.explained)
     batch_scores = method.score_each(Request(model, run, target, layers), entries.positions)
-    if batch_scores is None:
+    if batch_scores is None:  # the method reads each beginning of a text by itself
         return [_score_one_by_one(model, completion, layers) for completion in batch]
     batch_scores = batch_scores.on_host()
     results = []
@@ -386,7 +393,7 @@ def scored_tokens(
     units, values, media = appended(units, values, placed, layers=layers)
     notes = sink_note(sequence.tokens, sequence.special, sinks)
     contrasted = options.contrast is not None or completed.parting is not None
-    if sequence.source is None:
+    if sequence.source is None:  # the text is that of the prompt, in which messages have places
         fields["messages"] = completed.messages
     else:  # the units are the decoder's tokens, without those of the source
         notes = (NO_SOURCE, *notes)

@@ -62,7 +62,7 @@ def most_new_tokens(model: TaskModel, options: GenerateSettings, before: int) ->
 
     Args:
         model: A model that generates.
-        options: The settings of `generate`.
+        options: Those of `merged_settings`.
         before: The number of tokens before the generated ones, which `max_length` counts, as in transformers.
 
     Raises:
@@ -89,7 +89,7 @@ def generation_config(
 
     Args:
         model: A model that generates.
-        options: The settings of the call, see `merged_settings`.
+        options: Those of `merged_settings`.
         room: The most tokens to generate.
 
     Raises:
@@ -110,9 +110,9 @@ def generation_config(
     config.max_length = None  # in `room` already
     settings.pop("max_length", None)
     settings["max_new_tokens"] = room
-    if settings.get("stop_strings") or config.stop_strings:
+    if settings.get("stop_strings") or config.stop_strings:  # which `generate` finds by the tokenizer
         settings.setdefault("tokenizer", model.tokenizer)
-    try:
+    try:  # what is no setting of a configuration is given to `generate` as it is
         unused_settings = config.update(**settings)
         return config, unused_settings
     except ValueError as error:  # settings that do not go together, such as several sequences of greedy search
@@ -121,7 +121,7 @@ def generation_config(
 
 def _check_no_prompt(prompt_inputs: Set[str], options: GenerateSettings) -> None:
     """Refuse arguments of `generate` that hold a prompt."""
-    for name in sorted(prompt_inputs):
+    for name in sorted(prompt_inputs):  # a set has another order in each process, and the error should not
         if options.get(name) is not None:
             raise InputError(f"generate: {name}= is made of the prompt; leave it out")
 
@@ -137,7 +137,7 @@ def _merged_config(of_call: Any, of_model: Any) -> GenerationConfig:
 
 
 def decoder_ids(options: GenerateSettings) -> list[int]:
-    """Return the token ids with which a call lets a decoder beside an encoder begin."""
+    """Return the token ids with which a call lets a decoder beside an encoder begin; none if it does not say it."""
     ids = options.get(DECODER_IDS)
     if ids is None:
         return []
@@ -155,7 +155,7 @@ def row_of_ids(values: Any, expected: str) -> list[int]:
         InputError: If these are not whole numbers in a row.
     """
     try:
-        if isinstance(values, bytes):
+        if isinstance(values, bytes):  # whose items are numbers, too
             raise TypeError
         numbers = list(values)
         if len(numbers) == 1 and (isinstance(numbers[0], list) or getattr(numbers[0], "ndim", 0) == 1):

@@ -65,7 +65,7 @@ class Ablations:
         removed = [source for source, is_present in zip(self.sources, present, strict=True) if not is_present]
         remaining = self.completed.without(set(chain.from_iterable(source.tokens for source in removed)))
         if remaining.source is None:
-            is_prompt_empty = len(remaining) == self._answer_length
+            is_prompt_empty = len(remaining) == self._answer_length  # no token of the answer is ever removed
         else:  # an encoder reads the prompt
             is_prompt_empty = len(remaining.source) == 0
         if is_prompt_empty:
@@ -90,7 +90,12 @@ class Ablations:
         return in_batches(self.model, self.without, self._read)(ablations)
 
     def _read(self, encodings: list[Encoding], _: object) -> Iterable[Array]:
-        """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,)."""
+        """Run the model on texts, and return the log-probabilities of the answer's tokens in each, (G,).
+
+        Args:
+            encodings: The texts.
+            _: The ablation of each, which `in_batches` gives as well, and which its log-probabilities do not need.
+        """
         counts = [self._answer_length] * len(encodings)
         return log_probabilities(self.model, encodings, counts, self.completed.parting)
 
@@ -169,6 +174,7 @@ def answers_without(ablations: Ablations, units: Iterable[Tokens], weights: Arra
         return [place not in removed_places for place in places]
 
     def answers(removals: list[TextRemoval]) -> list[Answer]:
+        # Of a given completion nothing is predicted that could change: its log-probability is all that is measured.
         present = np.array(list(map(remaining, removals)))  # (N, S)
         if weights is None:
             return [Answer(prediction=None, value=nats, outcome=None) for nats in ablations.nats(present).tolist()]

@@ -23,7 +23,7 @@ from .whole_answers import comparable_quantity, explain_answer, next_logits
 
 def names_sequences(model: TaskModel, options: Options) -> bool:
     """Return whether a target or the contrast of a language model that generates is a text of several tokens."""
-    outputs = cast(Vocabulary, model.task.outputs)
+    outputs = cast(Vocabulary, model.task.outputs)  # as of every model that continues a text
     choices = [*_targets(options.target), *(options.targets or ()), options.contrast]
     return any(isinstance(choice, str) and len(outputs.ids_of(choice)) > 1 for choice in choices)
 
@@ -72,12 +72,13 @@ def _explain_next(model: TaskModel, encoding: Encoding, options: Options) -> Att
         contrast = _followed_by(model, encoding, options.contrast)
         compared = [*answers, contrast]
         answers = [_against(answer, contrast, options) for answer in answers]
-    # The words that target and contrast name are in the answers now.
+    # The words that target and contrast name are in the answers now. All rows are of one quantity, to be compared.
     answer_options = replace(options, target=None, targets=None, contrast=None, explained=comparable_quantity(compared))
     rows = [explain_answer(model, answer, answer_options) for answer in answers]
     has_target_axis = options.target is not None and not is_choice(options.target)
     result = in_rows(rows) if has_target_axis else rows[0]
     notes = dict.fromkeys(note for row in rows for note in row.notes)
+    # The caller's text: where the input came as token ids there is none, and the rows have a decoded one.
     return replace(result, text=encoding.text, notes=tuple(notes))
 
 

@@ -42,17 +42,23 @@ def explain_generated(model: TaskModel, prompts: Any, options: Options, settings
     prompt_list, single = _prompt_list(model, prompts)
     completed = generate_each(model, prompt_list, settings, options.reasoning)
     if options.other_answer is not None:
+        # One for all prompts: a list would be its token ids.
         other_answers = [read_completion(model, prompt, options.other_answer) for prompt in prompt_list]
         sequences_of_prompt = len(completed) // len(other_answers)  # several with num_return_sequences=
         completed = [
             replace(prompt, other=other_answers[index // sequences_of_prompt]) for index, prompt in enumerate(completed)
         ]
+    # No option of `generate` differs by prompt. A single prompt may have several completions.
     results = _explain_completed(model, completed, [options] * len(completed))
     return results[0] if single and len(completed) == 1 else Attributions(results)
 
 
 def _check_sampling(called: GenerateSettings, merged: GenerateSettings) -> None:
-    """Refuse settings of sampling that a call gives, and that greedy generation would ignore; see `merged_settings`."""
+    """Refuse settings of sampling that a call gives, and that greedy generation would ignore; see `merged_settings`.
+
+    The model's own settings do not count: it is greedy unless a call or its configuration asks for sampling.
+    """
+    # A setting by itself goes before that in a configuration, as in `generate`.
     samples = merged.get("do_sample", getattr(merged.get("generation_config"), "do_sample", False))
     unused = [name for name, neutral in NEUTRAL_SAMPLING.items() if called.get(name) not in (None, *neutral)]
     if unused and not samples:
@@ -71,7 +77,7 @@ def explain_given(
         prompts: A prompt, or several.
         completions: A completion of each prompt.
         options: The options of the call.
-        settings: Those of `DECODER_SETTINGS` with which the completions are written.
+        settings: Those of `DECODER_SETTINGS` that the call gives.
     """
     generating_task(model).check_prompts(model)
     if settings and model.copy.decoder_limit is None:
@@ -101,7 +107,7 @@ def _explain_completed(
     divisions: list[SourceSpec | None] = [
         prompt.division(own_options.sources) for prompt, own_options in zip(completed, options, strict=True)
     ]
-    if completed and completed[0].other is not None:
+    if completed and completed[0].other is not None:  # the call gives one to each prompt, or to none
         return list(map(partial(explain_answer, model), completed, options, divisions))
     if all(own_options.parts is None and own_options.sources is None for own_options in options):
         results = explain_completions(model, completed, options)

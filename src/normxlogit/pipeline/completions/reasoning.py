@@ -44,7 +44,7 @@ def reasoning_spans(model: TaskModel, completion: str, prompt: str, spec: Any = 
         marks = spec[0].strip(), spec[1].strip()
         spans = _between_marks(completion, marks)
     else:
-        marks = reasoning_marks(model.reader)
+        marks = reasoning_marks(model.reader)  # also of given spans, around which they may stand
         if spec is not None:
             spans = _checked_spans(spec, completion)
         elif reasoning := _parsed_reasoning(model.tokenizer, completion, prompt):
@@ -78,7 +78,7 @@ def are_marks(spec: Any) -> bool:
 
 def opens_reasoning(prompt: str, opening: str) -> bool:
     """Return whether a prompt ends with the mark that opens a reasoning, as some chat templates write it."""
-    return prompt.rstrip().endswith(opening or MARKS[0])
+    return prompt.rstrip().endswith(opening or MARKS[0])  # "" of a template that opens it in the prompt
 
 
 def shifted(spec: Any, by: int) -> Any:

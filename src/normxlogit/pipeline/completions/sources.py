@@ -179,7 +179,7 @@ def score_sources(
         raise MethodError("occlusion over sources leaves out one at a time: window must be 1")
     present = method.subsets(len(ablations.sources))  # (N, S), whether each source is there
     nats_of_parts = ablations(present) @ weights.T  # (N, K)
-    forward_passes = float(len(np.unique(present, axis=0)))
+    forward_passes = float(len(np.unique(present, axis=0)))  # equal ablations are measured once
     if not method.fits_log_odds(explained):
         return SourceScores(method.fit(present, nats_of_parts), "log-probability", forward_passes)
     # Log-odds are fitted for the mean token of a part, and reported for the part.
@@ -270,6 +270,7 @@ def answer_pass(
     is_frozen = isinstance(options.method, FrozenGradient)
     if completed.context.source is not None and not is_frozen:  # other gradients do not reach the encoder
         return None
+    # Another target or a contrast was ruled out above.
     request = CompletionRequest(completed, options, ids=completed.generated_ids, contrast=None)
     return pass_over(model, [request], arguments=arguments)
 
@@ -299,6 +300,7 @@ def _token_scores(
     if token_weights is not None:  # further targets behind the parts, each named as the part in its place
         weights = np.concatenate([weights, token_weights])  # (2K, G)
         parts = [*parts, *parts]
+    # Beside a contrast the weights are of the parting token alone, see `Completed.answer_parts`.
     contrast = None if completed.parting is None else completed.parting.other_id
     generated_ids = torch.tensor([completed.generated_ids])  # (1, G)
     target = batch_targets(model, generated_ids, contrast, run, options.explained)

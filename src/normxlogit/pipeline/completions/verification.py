@@ -41,8 +41,9 @@ def with_completion_verification(
     """
     if verify is None:
         return result
+    # Several layers or targets have one order of removal: by the last layer, and by the sum over targets.
     last_layer = result if result.layers is None else result.layer(result.layers[-1])
-    whole = last_layer.whole()  # of several targets their sum, (U,)
+    whole = last_layer.whole()  # (U,)
     if verify == "reasoning":
         removed, spans = _reasoning_sentences(whole, completed)
         answer = _after_reasoning(whole, completed)
@@ -50,7 +51,7 @@ def with_completion_verification(
             note = "not verified: no reasoning with an answer behind it was found; reasoning= says where it is"
             return replace(result, notes=(*result.notes, note))
         completed = answer
-    elif whole.units.kind[0] == "token":
+    elif whole.units.kind[0] == "token":  # and not sources with the parts of the answer
         removed, spans = _removable_words(whole, completed, verify)
     else:
         sources, spans = removable_sources(whole, completed, division)
@@ -83,7 +84,7 @@ def _in_characters(completed: Completed, named: Any) -> Any:
         return named
     if isinstance(named, Mapping):
         return {name: _in_whole_prompt(completed, item) for name, item in named.items()}
-    return type(named)(_in_whole_prompt(completed, item) for item in named)
+    return type(named)(_in_whole_prompt(completed, item) for item in named)  # a `Together` stays one
 
 
 def _in_whole_prompt(completed: Completed, item: Any) -> Any:
@@ -98,6 +99,7 @@ def _span_of_unit(whole: Attribution, part: UnitScore) -> NamedSpan:
     for index, medium in enumerate(whole.media):
         if medium.units.start <= part.position < medium.units.stop:
             place = medium.place_of(part.tokens)
+            # What is removed is found by tokens and places: nobody reads the characters, 0 to 0.
             return NamedSpan(part.text, start=0, end=0, tokens=(), places=((index, place),))
     return NamedSpan(part.text, start=0, end=0, tokens=part.tokens)
 
@@ -138,7 +140,7 @@ def _spans_of_sources(units: Units, completed: Completed, division: SourceSpec |
         if units.kind[index] in ("medium", "region"):
             span_of_unit[index] = next(spans_of_media)
         else:
-            start, end = (units.spans or ())[index]
+            start, end = (units.spans or ())[index]  # sources have spans: `or ()` is for type checkers
             tokens = sequence.tokens_in(start, end, of_answer=False)
             span_of_unit[index] = NamedSpan(units.text[index], start, end, tokens)
     return span_of_unit
@@ -158,7 +160,7 @@ def _reasoning_sentences(whole: Attribution, completed: Completed) -> RemovableS
         completed: The prompt with its completion.
     """
     sequence = completed.sequenced()
-    scores_tokens = whole.units.kind[0] == "token"
+    scores_tokens = whole.units.kind[0] == "token"  # otherwise sources and parts of the completion have scores
     parts: list[UnitScore] = []
     spans: dict[Tokens, NamedSpan] = {}
     for part in answer_parts(sequence, "sentence") if scores_tokens else _scored_parts(whole):
@@ -175,7 +177,7 @@ def _reasoning_sentences(whole: Attribution, completed: Completed) -> RemovableS
         target="the answer",
         singles=len(parts),
         all_together=True,
-        named=True,
+        named=True,  # `verify="reasoning"` names them
     )
     return RemovableSpans(sentences, spans)
 
@@ -192,6 +194,7 @@ def _after_reasoning(whole: Attribution, completed: Completed) -> Completed | No
     reasoning_end = sequence.prompt_characters + max((end for _, end in whole.marked_reasoning), default=0)
     for token, (start, _) in enumerate(sequence.offsets[first_token:], first_token):
         if start >= reasoning_end:
+            # A source in front, which `joined` counts and `completed` does not, changes no difference.
             reasoning_tokens = token - first_token
             reasoning_characters = start - sequence.prompt_characters
             return replace(
@@ -206,6 +209,7 @@ def _scored_parts(whole: Attribution) -> list[NamedSpan]:
     """Return the parts of a completion that have scores, each with its unit, in the text of prompt and completion."""
     units = whole.units
     parts = []
+    # The text is known, so that its units have spans: `or ()` is for type checkers.
     for index, (kind, (start, end)) in enumerate(zip(units.kind, units.spans or (), strict=False)):
         if kind == "answer" and end:  # 0 where it is not known which characters it is
             parts.append(NamedSpan(units.text[index], start, end, tokens=(index,)))
@@ -222,6 +226,6 @@ def _reasoning_tokens(sequence: Sequenced, reasoning: Iterable[Span], part: Name
     """
     shift = sequence.prompt_characters
     tokens: list[int] = []
-    for start, end in reasoning:
+    for start, end in reasoning:  # where both do not overlap, the start is behind the end: no token is there
         tokens += sequence.tokens_in(max(part.start, shift + start), min(part.end, shift + end), of_answer=True)
     return tuple(tokens)

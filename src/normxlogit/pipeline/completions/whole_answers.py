@@ -77,6 +77,7 @@ def explain_answer(
         result,
         targets=(_target(model, completed, of_answers[0].prompt_tokens),),
         predictions=_next_token(model, completed),
+        # Of next words no prompt was read, but the encoding of the text may be that of a chat.
         messages=result.messages or message_spans(completed.encoding.contents),
         diagnostics=_passes(of_answers),
         notes=_notes_of(of_answers, answers, adds_up=result.bias is not None),
@@ -114,7 +115,7 @@ def next_logits(model: TaskModel, encoding: Encoding) -> Tensor:
 def _passes(results: Sequence[Attribution]) -> dict[str, float]:
     """Return how many passes of each kind several explanations took together."""
     passes = Counter[str]()
-    for result in results:
+    for result in results:  # other diagnostics, such as errors, have no sum
         passes.update({name: float(count) for name, count in result.diagnostics.items() if name.endswith("passes")})
     return dict(passes)
 
@@ -138,7 +139,7 @@ def _notes_of(results: Sequence[Attribution], answers: Sequence[Completed], *, a
 
 def _comparable(model: TaskModel, options: Options, answers: Sequence[Completed]) -> Options:
     """Return options that say what is explained of these answers; refuse methods whose scores cannot be compared."""
-    if options.explained == "logit":
+    if options.explained == "logit":  # the default; several answers that are compared one by one may have settled it
         options = replace(options, explained=comparable_quantity(answers))
     if options.explained == "log-probability" and not options.method.compares_answers_on(model.task):
         raise MethodError(
@@ -156,7 +157,7 @@ def _with_log_probabilities(model: TaskModel, answers: Sequence[Completed], resu
     target = result.target
     nats = _nats_of(model, answers[0])
     note = f"log-probability of {target.name!r}: {nats:.2f}"
-    if target.contrast is None:
+    if target.contrast is None:  # there is one answer
         return replace(result, notes=(note, *result.notes))
     contrast_nats = _nats_of(model, answers[1])
     difference = nats - contrast_nats
@@ -191,7 +192,7 @@ def _against_the_likelier(result: Attribution, difference: float) -> list[str]:
     total = float(result.scores.sum(-1, dtype=np.float64).flat[-1])  # of several layers at the last
     if total * difference >= 0:  # both are for the same answer
         return []
-    less_likely = result.target.name if difference < 0 else result.target.contrast
+    less_likely = result.target.name if difference < 0 else result.target.contrast  # the scores are for this one
     if not result.quantity.endswith("less the contrast's"):
         reason = f"they are of another quantity ({result.quantity})"
     elif result.bias is None:
@@ -247,7 +248,7 @@ def _first_less_second(field: str, results: Sequence[Attribution]) -> Any:
     """Return a field of the first result less that of the second, if there is one; 0 stands for None."""
     values = [getattr(result, field) for result in results]
     values = [0 if value is None else np.asarray(value, np.float64) for value in values]
-    return values[0] - values[1] if len(values) == 2 else values[0]
+    return values[0] - values[1] if len(values) == 2 else values[0]  # there are no more than two
 
 
 def _target(model: TaskModel, completed: Completed, prompt_tokens: int | None) -> Target:
