@@ -51,7 +51,7 @@ def app(
             options_of_model = loading if name == model else loading._replace(gguf_file=None)
             return Explainer.from_pretrained(name, **options_of_model.arguments())
 
-    with listen(host, port) as listening:
+    with listen(host, port) as listening:  # first, so that a port that is taken is refused before a model is loaded
         with quiet():
             application = make(model, method, host=host, load=load)
         if host not in LOOPBACK:

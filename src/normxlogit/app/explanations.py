@@ -164,7 +164,7 @@ class App:
         """Answer a question from documents, and cite the sentences that the answer rests on.
 
         Args:
-            question: The question; None or empty where an answer is given without one.
+            question: The question, which must not be empty.
             documents: The texts, with a line of "---" between two.
             model: The model's name; None for `writer`.
             new_tokens: The most tokens of an answer that the model generates.

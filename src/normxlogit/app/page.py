@@ -91,7 +91,7 @@ def blocks(app: App, methods: Sequence[str]) -> gr.Blocks:
         for name, build in forms.items():
             with gr.Tab(name), gr.Row(equal_height=False, elem_classes="nxl-tab"):
                 with gr.Column(scale=2, min_width=300, elem_classes="nxl-form"):
-                    form = build()
+                    form = build()  # Gradio puts fields where they are made: in this column
                 with gr.Column(scale=3, min_width=300, elem_classes="nxl-shown"):
                     result = gr.HTML(form.initial, elem_id=form.result_id)
             # A click while the last one is worked on counts: the result shown last is of the fields as they are.
@@ -147,6 +147,7 @@ def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
         layers = gr.Checkbox(label="Every layer", elem_id="layers")
         with gr.Accordion("Second text, for models of pairs", open=False):
             pair = gr.Textbox(label="Second text", lines=2, max_lines=12, elem_id="pair")
+    # An example that is clicked is explained at once.
     examples.load_input_event.then(None, js="() => document.getElementById('explain').click()")
 
     def relabel(model: str | None) -> tuple[Any, Any]:

@@ -113,6 +113,7 @@ def make(
         blocks(app, method_specs),
         path="/",
         footer_links=[],
+        # No file of this machine is served, and none is taken.
         allowed_paths=[],
         blocked_paths=["/"],
         max_file_size=0,
@@ -136,7 +137,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 def address_of(listening: socket.socket) -> str:
     """Return the address of a page that is served at a socket."""
-    host, port = listening.getsockname()[:2]
+    host, port = listening.getsockname()[:2]  # an address of IPv6 has two more entries, and stands in brackets
     return f"http://{f'[{host}]' if ':' in host else host}:{port}/"
 
 

@@ -132,6 +132,7 @@ def methods() -> None:
 
 def _verified_by_default(kind: str, method_names: list[str], texts: list[str]) -> str | None:
     """Return the value of --verify if it is not given: some words where few texts are drawn by one method."""
+    # Several methods would each remove words of their own.
     is_for_people = kind not in TABLES and len(method_names) <= 1 and len(texts) <= MOST_VERIFIED_TEXTS
     return VERIFIED_WORDS if is_for_people else None
 

@@ -129,5 +129,6 @@ def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool
 
 def _with_note_on_chats(result: "Attribution") -> "Attribution":
     """Return a result with a note if the model generated nothing but special tokens, such as the end of a text."""
-    special_tokens_mask = result.special_tokens_mask[result.prompt_tokens or 0 :]  # of the generated tokens
+    # Of the generated tokens, before which `prompt_tokens` stand; None, of a result without any, is for the type alone.
+    special_tokens_mask = result.special_tokens_mask[result.prompt_tokens or 0 :]
     return replace(result, notes=(*result.notes, ENDED)) if all(special_tokens_mask) else result

@@ -55,7 +55,7 @@ def packages_of(extra: str) -> list[Package]:
     return [
         _package(requirement)
         for requirement in _requirements()
-        if _applies(requirement, extra) and not _applies(requirement)
+        if _applies(requirement, extra) and not _applies(requirement)  # one that applies without it is required
     ]
 
 

@@ -42,6 +42,7 @@ class OnceEach(TyperCommand):
         # Click's parser returns the values, the other words, and a parameter for each time that it is given.
         _, _, given_parameters = self.make_parser(ctx).parse_args(args=list(args))
         for option, count in Counter(given_parameters).items():
+            # Arguments have no `is_flag`; a flag that is given twice says the same.
             if count > 1 and not (option.multiple or getattr(option, "is_flag", False)):
                 raise InputError(f"{option.opts[0]} is given {count} times, and takes one value")
         return super().parse_args(ctx, args)
@@ -96,6 +97,7 @@ def _stop(message: str) -> None:
     sys.exit(2)
 
 
+# Typer calls it before each command; without a command only for --version, as no words at all show the help.
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False) -> None:
     """Show which words a model's answer rests on, and what it would answer without them."""

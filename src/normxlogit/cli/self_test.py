@@ -90,11 +90,11 @@ def run_self_test() -> SelfTest:
         device=str(logits.device),
         dtype=str(logits.dtype).removeprefix("torch."),
         label=result.prediction.label,
-        probability=result.prediction.probability or 0.0,
+        probability=result.prediction.probability or 0.0,  # a classifier has one: 0.0 is for the type alone
         words=tuple((word.text, word.score) for word in result.words()),
         scores=float(np.sum(result.scores, dtype=np.float64)),
         sink=float(0.0 if result.sink is None else result.sink),
-        bias=float("nan" if result.bias is None else result.bias),
+        bias=float("nan" if result.bias is None else result.bias),  # without one the scores do not add up: a failure
         logit=float(logits[0, result.target.id]),
         tolerance=tolerance_for_given(logits),
         round_trip=is_same,

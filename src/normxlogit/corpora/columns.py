@@ -37,6 +37,7 @@ def corpus_row(result: Record, kind: str) -> dict[str, Any]:
     if kind not in MEDIA:
         return result_row(result, CORPUS[kind])
     a = result.scored
+    # Without what drawings alone need, such as a preview.
     small = replace(a, media=tuple(replace(medium, **medium.for_drawings) for medium in a.media))
     row = result_row(small, CORPUS[kind])
     if a.media:  # the picture or sound that is the input; () if it is not known where its parts are

@@ -164,7 +164,7 @@ def attribute(
         if cluster is not None and loading.device == options.AUTO:
             loading = loading._replace(device="cpu")  # workers bring their model to a GPU of their own
         explainer = loading.load(model, batch_tokens=batch_tokens)
-        if job_class is Predictions:
+        if job_class is Predictions:  # a target of another job was refused by `_job_and_settings`
             job_settings |= typed_targets(explainer.task_model.task, target or [], contrast, all_labels=all_labels)
         shared = ("id_column", "keep_text", "input_format", "shard_rows", "max_errors", "engine", "method")
         settings = {name: arguments[name] for name in shared} | {"keep": keep or (), "cluster": cluster}
@@ -172,7 +172,7 @@ def attribute(
             finished = run(explainer, inputs, output, job_class(**job_settings), **settings, progress=True)
         except KeyboardInterrupt:
             sys.stderr.write(f"stopped; the same command resumes {output}\n")
-            raise typer.Exit(130) from None
+            raise typer.Exit(130) from None  # the usual exit code after Ctrl+C
         write(_report(output, finished, job_settings))
 
 
@@ -201,12 +201,12 @@ def _job_and_settings(job: str, arguments: Mapping[str, Any]) -> tuple[type["Job
     job_class = next(candidate for candidate in JOBS if candidate.__name__.lower() == job)
     job_arguments = {
         **arguments,
-        "target": arguments["target"] or arguments["all_labels"] or None,
+        "target": arguments["target"] or arguments["all_labels"] or None,  # True for all labels
         "contrast": (arguments["contrast"] or "").strip() or None,
     }
-    names = dict.fromkeys(chain.from_iterable(map(fields_of, JOBS)))
+    names = dict.fromkeys(chain.from_iterable(map(fields_of, JOBS)))  # of all jobs, to refuse those of others
     settings = {name: job_arguments[name] for name in names if job_arguments.get(name) is not None}
-    settings |= _columns(arguments["column"] or ())
+    settings |= _columns(arguments["column"] or ())  # they are fields of jobs, but no arguments of the command
     _check_settings(job_class, settings)
     return job_class, settings
 
@@ -227,11 +227,11 @@ def _report(output: str, finished: "Progress", job_settings: Mapping[str, Any]) 
     from .folder import Folder
 
     line = f"{output}: {finished.rows:,} rows"
-    manifest = Folder(output).read_manifest()
+    manifest = Folder(output).read_manifest()  # a run has written one: None is for the type alone
     text_column = None if manifest is None else manifest.settings.get("text_column")
     if text_column is not None and "text_column" not in job_settings:
         line += f" of the column {text_column!r}"
-    if finished.fresh != finished.rows:
+    if finished.fresh != finished.rows:  # earlier runs have written the others
         line += f" ({finished.fresh:,} now)"
     if finished.errors:
         line += f", {finished.errors:,} of them without a result, see {Path(output) / 'errors'}"
@@ -304,8 +304,8 @@ def _explainer_of_run(folder: str, model: str | None, loading: options.Loading) 
     from .folder import Folder
 
     manifest = Folder(folder).read_manifest()
-    name = model or (manifest.model if manifest else None)
-    with quiet():
+    name = model or (manifest.model if manifest else None)  # a folder without a manifest is refused by `summarize`
+    with quiet():  # the packaged model has this name in results, and is loaded by None
         return loading.load(None if name == options.DEFAULT_MODEL else name)
 
 
@@ -315,7 +315,7 @@ def _columns(pairs: Sequence[str]) -> dict[str, Any]:
     for pair in pairs:
         role, equals, name = pair.partition("=")
         setting = f"{role}_column"
-        if not equals or setting in settings:
+        if not equals or setting in settings:  # a name without its role, or a role that is given twice
             example = f"text={pair}" if not equals and pair.strip() else "text=review"
             raise InputError(f"--column {pair}: expected ROLE=NAME, such as {example}, and one column for each role")
         settings[setting] = name

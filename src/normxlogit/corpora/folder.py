@@ -70,7 +70,7 @@ class Manifest:
         changes = []
         if self.model != now.model:
             changes.append(f"by model {self.model!r}, not {now.model!r}")
-        for name in [*self.settings, *now.settings]:
+        for name in [*self.settings, *now.settings]:  # of either; a change that is found twice is said once
             old, new = self.settings.get(name), now.settings.get(name)
             if not same(old, new):
                 changes.append(f"with {name} {json.dumps(old)}, not {json.dumps(new)}")
@@ -125,7 +125,7 @@ class Folder:
 
     def refuse_inside(self, inputs: Any) -> None:
         """Refuse an output folder inside an input folder: its shards would be input rows of the next run."""
-        if not self.local or not isinstance(inputs, Sequence | Path):
+        if not self.local or not isinstance(inputs, Sequence | Path):  # tables and streams of rows are in no folder
             return
         names = [inputs] if isinstance(inputs, str | Path) else inputs
         paths = [Path(name).resolve() for name in names if isinstance(name, str | Path)]
@@ -143,7 +143,7 @@ class Folder:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the folder while this run writes, and remove files that a killed run left unfinished."""
-        if not self.local:
+        if not self.local:  # an object store has no locks, and keeps nothing unfinished
             yield
             return
         with self._writing():
@@ -174,7 +174,7 @@ class Folder:
         with self._writing():
             if len(errors):
                 self._write(_parquet(errors), self._file(ERRORS, written.shard))
-            else:
+            else:  # this shard may have been written before, with errors
                 self._remove(self._file(ERRORS, written.shard))
             self._write(_parquet(results), self._file(SHARDS, written.shard))
 
@@ -260,6 +260,7 @@ class Folder:
                 return None
 
         files = self.system.ls(self._at(SHARDS), detail=False)
+        # Files of other names are not of a run; sorted by name they are in the order of the shards.
         paths = sorted(path for path in files if path.endswith(".parquet") and Path(path).stem.isdecimal())
         with ThreadPoolExecutor(READERS) as readers:  # for object stores
             return {file.shard.shard: file for file in readers.map(described, paths) if file is not None}
@@ -278,7 +279,7 @@ class Folder:
         """Yield the number, the id and the reason of each row without a result, in their order."""
         for index in sorted(index for index, shard in written.items() if shard.errors):
             with self._reading(self._file(ERRORS, index)) as file:
-                table = file.read(["row", "id", "reason"], use_threads=False)
+                table = file.read(["row", "id", "reason"], use_threads=False)  # see `parquet_file`
             for row, name, reason in zip(*(column.to_pylist() for column in table.columns), strict=True):
                 yield int(row), str(name), str(reason)
 
@@ -293,7 +294,7 @@ class Folder:
             return dict(metadata_of(file.schema_arrow))
 
     def check(self, path: str) -> None:
-        """Read a file of the folder to its end."""
+        """Read a file of the folder to its end, part by part; a damaged one raises `DataError`."""
         with self._reading(path) as file:
             for i in range(file.num_row_groups):
                 file.read_row_group(i, use_threads=False).validate(full=True)

@@ -54,7 +54,7 @@ def run_local(worker: Worker, folder: Folder, run_digest: str, shards: Iterator[
             if worker.model.copy is not first_copy:
                 changed = "the model's modules, adapters, hooks or settings were changed while the corpus was explained"
                 raise DataError(f"{changed}; start again with another --output, or with the model as it was")
-            if being_written is not None:
+            if being_written is not None:  # one is written at a time, so that no more are held in memory
                 yield being_written.result()
             being_written = writer.submit(worker.write, folder, run_digest, rows)
             del rows  # freed once they are written, and not after the next shard

@@ -57,9 +57,10 @@ def run_ray(
     started_here = not ray.is_initialized()
     if started_here:
         _start(ray, cluster)
+    # An actor with a GPU is placed by its GPU alone.
     resources: dict[str, float | None] = {"num_cpus": 0 if cluster.gpus else 1, "num_gpus": cluster.gpus or None}
     shared_explainer = ray.put(explainer)  # this reference keeps it: an actor may be started again
-    actor = ray.remote(max_restarts=-1, max_task_retries=-1, **resources)(Actor)
+    actor = ray.remote(max_restarts=-1, max_task_retries=-1, **resources)(Actor)  # -1: without a limit
     arguments = (shared_explainer, settings, folder.location, run_digest, bool(cluster.gpus))
     actors = [actor.remote(*arguments) for _ in range(cluster.workers)]
     # A pool sends each of its actors one shard at a time, so an actor that stands in it three times has three.
@@ -89,6 +90,7 @@ def _start(ray: Any, cluster: Cluster) -> None:
     """Connect to a cluster, or start one on this machine."""
     options: dict[str, Any] = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
     if cluster.address in (None, "local") and "RAY_ADDRESS" not in os.environ:
+        # Ray is started here, which alone takes this option; each worker needs a CPU to be placed.
         options["num_cpus"] = max(cluster.workers, os.cpu_count() or 1)
     try:
         ray.init(address=cluster.address, **options)
@@ -136,4 +138,4 @@ def _wrapped_error(error: BaseException) -> Exception:
         if isinstance(inner, NormXLogitError) and wrapped is None:
             return inner
         inner = wrapped or inner.__cause__ or inner.__context__
-    return DataError(f"Ray: {str(error).strip().splitlines()[-1]}")
+    return DataError(f"Ray: {str(error).strip().splitlines()[-1]}")  # a traceback stands before the last line

@@ -57,7 +57,7 @@ class Progress:
 
     def skip(self, fraction: float) -> None:
         """Count the share of the input that earlier runs explained; the time to read it does not count."""
-        if not self.fresh:
+        if not self.fresh:  # a shard that was removed is written before later ones are skipped: the clock runs on
             self.started = self.fraction = fraction
             self._start = monotonic()
 
@@ -163,12 +163,12 @@ def attribute(
     if shard_rows is None:
         shard_rows = Job.shard_rows if reads_media else job.shard_rows
     settings = Settings(job, columns, text_method, media_method, keep_text, positive_integer(shard_rows, "shard_rows"))
-    worker = Worker(model, settings)
+    worker = Worker(model, settings)  # of Ray, too: it refuses what the model cannot do, before anything is written
     manifest = Manifest(
         input=tuple(source.parts),
         model=model.name,
         identity=identity_of(model),
-        settings=check(Any)(settings.described()),
+        settings=check(Any)(settings.described()),  # in the types in which an earlier manifest is read
     )
     folder = Folder(output)
     folder.refuse_inside(inputs)

@@ -57,6 +57,7 @@ class Worker:
         self.model = settings.job.model_of(model)
         self.settings = settings
         steps = settings.job.steps(self.model, settings.options())
+        # The first step runs no model, and so may be in another thread, see `Job.steps`.
         self._tokenise, *self._explain_steps = map(StepRun, steps)
 
     def read(self, shard: Shard) -> ShardRows:

@@ -51,6 +51,7 @@ def check_folder(output: Path | None) -> None:
     """
     if output is None:
         return
+    # The nearest that exists: the last of the parents is "/", or "." of a relative path.
     existing = next((path for path in (output, *output.parents) if path.exists()), Path("."))
     if not existing.is_dir():
         raise InputError(f"cannot write to {output}: {existing} is a file")

@@ -45,12 +45,12 @@ class CsvFile:
         # A mark behind the last line: it is a row of its own, or in the last cell where a quote was never closed.
         self._reader = csv.reader(chain(self._lines, [END_MARK]), delimiter=self._delimiter)
         (names,) = _next_rows(self._reader, 1)  # there is at least the mark
-        self.names = names or [""]
+        self.names = names or [""]  # of an empty first line one column without a name
         if self.names == [END_MARK]:
             raise ValueError("the file is empty")
         if "\0" in self.names[0]:
             raise ValueError(NO_TEXT)
-        if self.names[-1].endswith(END_MARK):
+        if self.names[-1].endswith(END_MARK):  # a quote that is opened in the first line takes all up to the mark
             raise DataError(OPEN_QUOTE)
 
     def _most_dividing_delimiter(self) -> str:
@@ -63,7 +63,7 @@ class CsvFile:
             (names,) = _next_rows(csv.reader([line], delimiter=delimiter), 1)
             return len(names)
 
-        return max(DELIMITERS, key=cell_count)
+        return max(DELIMITERS, key=cell_count)  # of several the first; of a single column the comma
 
     def blocks(self, columns: Sequence[str]) -> Iterator[RowBlock]:
         """Yield some columns of all rows."""

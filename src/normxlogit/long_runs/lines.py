@@ -32,6 +32,7 @@ def rows_of_lines(file: Any, kind: str, encoding: str = "utf-8-sig") -> Iterator
     Raises:
         ValueError: If the file is not text, or is an array that is not JSON.
     """
+    # A line that is not UTF-8 is a problem of its row, see `CsvFile`; a carriage return alone ends no line.
     lines = io.TextIOWrapper(file, encoding, "surrogateescape", newline="\n")
     for number, line in enumerate(lines):
         if number == 0 and "\0" in line:

@@ -69,6 +69,7 @@ def _probe_logits(model: TaskModel) -> tuple[tuple[float, ...], float]:
             logits = model.run(model.batch(encodings)).logits
     except NormXLogitError:
         return (), 0.0
+    # NaN would differ from itself, and no tolerance fits an infinity.
     values = logits.detach().flatten().float().cpu().nan_to_num(nan=0.0, posinf=0.0, neginf=0.0)  # (C,)
     indices = torch.linspace(0, len(values) - 1, min(len(values), PROBED)).round().long()
     largest = max(1.0, values.abs().max().item())

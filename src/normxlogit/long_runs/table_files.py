@@ -94,7 +94,7 @@ def _opened(open_file: Callable[[], Any], name: str, kind: str, size: int) -> It
     try:
         with open_file() as file:
             yield _source_in_file(file, kind, size)
-    except DataError as error:
+    except DataError as error:  # of what the file holds, which does not know its name
         raise DataError(f"{name}: {error}") from None
     except (OSError, EOFError, lzma.LZMAError, zlib.error) as error:
         raise DataError(f"cannot read {name}: {reason_of(error)}") from None

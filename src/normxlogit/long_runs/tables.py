@@ -95,10 +95,11 @@ def source_in_memory(inputs: Any) -> RowSource:
     """
     arrow = arrow_module()
     inputs = collected(inputs)
+    # A mapping of columns; one of other values is no row either, as rows come in a list.
     if isinstance(inputs, Mapping) and inputs and all(map(is_column, inputs.values())):
         inputs = arrow.table(dict(inputs))
     if to_frame := getattr(inputs, "to_frame", None):  # a column of pandas or Polars
-        inputs = to_frame(getattr(inputs, "name", None) or "text")
+        inputs = to_frame(getattr(inputs, "name", None) or "text")  # the usual name of a column of texts
     if hasattr(inputs, "__arrow_c_stream__"):  # Arrow's protocol, which frames of all libraries have
         return _source_of_frame(inputs)
     if not isinstance(inputs, Iterable) or isinstance(inputs, Mapping | bytes):
@@ -168,7 +169,7 @@ def source_of_rows(rows: Iterable[InputRow], fraction: Callable[[], float] = lam
         while rows_of_block := list(islice(remaining_rows, BLOCK)):
             problems = [row if isinstance(row, str) else None for row in rows_of_block]
             mappings = [{} if isinstance(row, str) else row for row in rows_of_block]
-            values = {name: [mapping.get(name) for mapping in mappings] for name in columns}
+            values = {name: [mapping.get(name) for mapping in mappings] for name in columns}  # rows may lack a column
             yield RowBlock(values, problems, fraction())
 
     return RowSource(lambda: names, blocks)

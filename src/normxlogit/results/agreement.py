@@ -47,6 +47,6 @@ class Agreement:
         rows = [["", *self.methods]]
         for name, correlations in zip(self.methods, self.correlations, strict=True):
             rows.append([name, *(f"{correlation:.2f}" for correlation in correlations)])
-        widths = [max(5, len(name)) for name in self.methods]
+        widths = [max(5, len(name)) for name in self.methods]  # 5 for "-1.00"
         lines = [[row[0].ljust(first_width), *map(str.rjust, row[1:], widths)] for row in rows]
         return "\n".join(map(" ".join, lines))

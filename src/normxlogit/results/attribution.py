@@ -88,6 +88,7 @@ class Attribution(Contents):
         if self.completion is None:
             raise DataError(f"{len(self.targets)} targets are not parts of one answer; choose one")
         target = Target("part", self.completion, span=(len(self.prompt or ""), len(self.text or "")))
+        # Predictions and diagnostics are of single parts, and are not summed.
         return self._transformed(
             lambda scores: scores.sum(0, dtype=np.float64),
             targets=(target,),
@@ -134,7 +135,7 @@ class Attribution(Contents):
         for number, text in enumerate((self.text, self.text_pair)):
             if text is not None and sequence in (None, number):
                 words += self._words_of(text, number, merge or self.merge)
-        return words if self.scores.ndim > 1 else with_shares(words)
+        return words if self.scores.ndim > 1 else with_shares(words)  # a share is of a single score
 
     def _words_of(self, text: str, sequence: int, merge: Merge) -> list[UnitScore]:
         """Return the words of one text, without their shares.
@@ -174,6 +175,7 @@ class Attribution(Contents):
             DataError: If tokens could not be found in the text.
             InputError: If there is no such kind or span.
         """
+        # Beside media words are sums, too, as a medium is the sum of its parts.
         return grouped(self, by, self.merge if by == "word" and not self.media else "sum")
 
     def group_targets(self, parts: PartSpec) -> "Attribution":

@@ -102,9 +102,9 @@ def _up_to_target(a: "Attribution", read_units: list[int]) -> "Attribution":
         scores=np.ascontiguousarray(a.scores[..., read_units]),
         units=a.units.take(read_units),
         media=tuple(replace(medium, first=medium.first - unread) for medium in a.media),
-        sink=a.sink if sinks else None,
+        sink=a.sink if sinks else None,  # no sink without a unit that is one
         sinks=sinks,
-        targets=tuple(target._replace(span=None) for target in a.targets),
+        targets=tuple(target._replace(span=None) for target in a.targets),  # it is behind the text that is left
         text=text,
         completion=None,
         reasoning=(),

@@ -130,6 +130,7 @@ class Attributions(Sequence[R], Exports):
         elif gold_labels is not None:
             raise InputError("gold_labels= says what the values of gold= mean: give both")
         if label is not None:
+            # "" of a result without a single prediction
             labels = [str(getattr(prediction_of(result), "label", "")) for result in matches]
             matches = [matches[index] for index in matching_names(label, labels)]
         if predicate is not None:
@@ -193,7 +194,7 @@ class Attributions(Sequence[R], Exports):
             results = self.compared()
         except DataError:
             return False
-        return len(results) == len(set(map(_method, results))) > 1
+        return len(results) == len(set(map(_method, results))) > 1  # several, and no method twice
 
     def compared(self) -> list[Attribution]:
         """Return the results as attributions that can be compared: of one text, one target and one model.

@@ -32,6 +32,6 @@ def last_visible(plain: FloatArray, total: FloatArray) -> int:
     Returns:
         Its index; if no layer has any, that of the layer with the largest share.
     """
-    shares = plain / np.maximum(total, 1e-30)  # (L,)
+    shares = plain / np.maximum(total, 1e-30)  # (L,); 0 of a layer whose scores are all 0
     visible = np.flatnonzero(shares >= VISIBLE)
     return int(visible[-1] if len(visible) else shares.argmax())

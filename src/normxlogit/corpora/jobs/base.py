@@ -48,9 +48,9 @@ class Job(ABC):
         A column without usual names need not be there.
 
         Args:
-            reads_media: Whether the model reads pictures or sounds.
+            reads_media: Whether the model reads pictures or sounds, for which `Predictions` alone has other columns.
         """
-        settings = fields(self)  # type: ignore[arg-type]
+        settings = fields(self)  # type: ignore[arg-type]  # every job is a dataclass
         return {role_of(setting.name): setting.metadata["usual"] for setting in settings if setting.metadata}
 
     @abstractmethod
@@ -121,7 +121,7 @@ class Job(ABC):
         for role, usual in usual_names.items():
             column = getattr(self, f"{role}_column") or _usual_column(usual, names)
             if column is None and len(usual_names) == 1 and not reads_media:
-                column = _only(names) or _only(columns_of_text())
+                column = _only(names) or _only(columns_of_text())  # an only column is taken without reading its rows
             if column is None:
                 raise _unclear_column(role, names, reads_media=reads_media)
             columns_by_setting[f"{role}_column"] = column
@@ -153,7 +153,7 @@ class Job(ABC):
 
 def _usual_column(usual: Sequence[str], names: Sequence[str]) -> str | None:
     """Return the first of some usual names that is the name of a column; None if no column has any."""
-    if not names:  # an input without rows, such as an empty list, has no columns
+    if not names:  # an input without rows, such as an empty list, has no columns, and none is read of it
         return usual[0]
     return next((name for name in usual if name in names), None)
 
@@ -190,4 +190,4 @@ def _plain(value: Any) -> Any:
         return value
     if hasattr(value, "__index__"):  # any integer type
         return int(value)
-    return [_plain(item) for item in value]
+    return [_plain(item) for item in value]  # such as several targets or layers

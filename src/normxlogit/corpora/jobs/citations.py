@@ -22,11 +22,11 @@ class CitationJob(CompletionJob):
     """The base of jobs that cite each sentence of an answer."""
 
     kind: ClassVar[str] = "citations"
-    verify: Verify = None
+    verify: Verify = None  # a field of each job, which declares it in its own order
 
     def __post_init__(self) -> None:
         """Check what can be checked without a model."""
-        object.__setattr__(self, "verify", checked_verify(self.verify))
+        object.__setattr__(self, "verify", checked_verify(self.verify))  # as jobs are frozen dataclasses
 
     def absent_columns(self, *, keep_text: bool) -> list[str]:
         """Return the columns of tests and texts that were not asked for."""
@@ -115,6 +115,7 @@ class Conversations(CitationJob):
         if messages is None:
             raise InputError(f"no conversation: column {self.messages_column!r} is null")
         conversation = read_conversation(messages if tools is None else {"messages": messages, "tools": tools})
+        # What ends with a call of a tool has this call as its answer; otherwise one would be generated.
         if not conversation.ends_with_call and conversation.until(self.turn).answer is None:
             raise InputError("the assistant says nothing in this conversation")
         return read_answered(model, None, messages=conversation, turn=self.turn)
@@ -127,5 +128,5 @@ def _from_json(value: Any, column: str | None) -> Any:
     text = text_of(value, column)
     try:
         return json.loads(text)
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError):  # not JSON, or nested too deep
         return text

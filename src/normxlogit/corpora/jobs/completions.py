@@ -67,7 +67,9 @@ class CompletionJob(Job):
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
         """Return the steps: a prompt is tokenised, completed if the input has no completions, and explained."""
         settings = {"max_new_tokens": self.max_new_tokens}
+        # Rows are read and explained one by one: nothing is gained by several at once, and one may fail alone.
         read = Step(lambda rows: [self.row(model, cells) for cells in rows], at_once=1, row_errors=InputError)
+        # It has no errors of rows: prompts that cannot be continued were refused when they were read.
         generate = Step(lambda prompts: generate_each(model, prompts, settings), at_once=GENERATED_AT_ONCE)
         explain = Step(
             lambda rows: [self.result(model, row, options) for row in rows], at_once=1, row_errors=InputError
@@ -125,6 +127,7 @@ class Completions(CompletionJob):
     def row(self, model: TaskModel, cells: Cells) -> Any:
         """Return the prompt with its completion, or alone if the model generates it."""
         cell = cells["prompt"]
+        # A list holds chat messages.
         prompt: Prompt = cell if isinstance(cell, list) else text_of(cell, self.prompt_column)
         media = [{"type": kind, kind: cells[kind]} for kind in ("image", "audio") if kind in cells]
         if media and not isinstance(prompt, str):

@@ -111,7 +111,7 @@ class Predictions(Job):
     def model_of(self, model: TaskModel) -> TaskModel:
         """Return the caller's model, after checks of what would fail in every row."""
         model.task.check_explains_inputs(model)
-        model.refresh()
+        model.refresh()  # the caller may have changed it since the last call
         if model.task.result_kind == "text":
             model.task.check_input(model, "one text")
         check_target(model.task, model.output_count, self.target, self.contrast)
@@ -133,7 +133,7 @@ class Predictions(Job):
             example = model.task.example_input(model)
             working_method = explain_by_default(model, example, {"layers": self.layers, "progress": False}).method
             return working_method, None
-        return method_named(ANSWER_METHODS[0]), None
+        return method_named(ANSWER_METHODS[0]), None  # the default, untried
 
     def cells(self, result: Record, kind: str) -> dict[str, Any]:
         """Return the cells of a result, and its words with the sums of the scores of their tokens."""
@@ -157,7 +157,8 @@ class Predictions(Job):
         """Return two steps: texts, pictures or sounds are encoded with their targets, then they are explained."""
         target_of = cache(partial(self._target, model))  # a column has few targets
         read = partial(self._encoded_rows, model, target_of)
-        read_at_once = 0 if model.task.result_kind == "text" else 1  # one picture or sound that cannot be read is alone
+        # Texts are tokenised all at once; a picture or sound that cannot be read does not let others be read again.
+        read_at_once = 0 if model.task.result_kind == "text" else 1
         explain = partial(self._explained_rows, model, options)
         return [
             Step(read, read_at_once, row_errors=(InputError, TargetError)),
@@ -196,7 +197,7 @@ class Predictions(Job):
         return encodings
 
     def _encode_media(self, model: TaskModel, rows: Sequence[Mapping[str, Any]]) -> list[Encoding]:
-        """Read the pictures or sounds of rows."""
+        """Read the pictures or sounds of rows, which have the role "text" as well."""
         encodings, _ = model.task.encode(model, [cells["text"] for cells in rows])
         return encodings
 
@@ -210,7 +211,7 @@ class Predictions(Job):
         if name is None:
             raise TargetError("no target")
         index = index_of(model.task, choice_from_text(model.task, name), model.output_count)
-        check_target(model.task, model.output_count, index, self.contrast)
+        check_target(model.task, model.output_count, index, self.contrast)  # refuses one that is the contrast, too
         return index
 
 

@@ -61,7 +61,7 @@ class StepRun:
         values = rows.values
         size = self.step.size
         places = list(values) if size is None else sorted(values, key=lambda place: size(values[place]))
-        at_once = self.step.at_once or max(len(places), 1)
+        at_once = self.step.at_once or max(len(places), 1)  # also without rows: the step of a range is not 0
         for start in range(0, len(places), at_once):
             self._call(places[start : start + at_once], rows)
 

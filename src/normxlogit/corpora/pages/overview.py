@@ -73,7 +73,7 @@ def right_sentence(summary: Summary) -> str:
 
 def _most_missed(matrix: Sequence[LabelAnswers]) -> str:
     """Say which label is missed in the largest share of its texts; empty if none is missed."""
-    missed = [answers for answers in matrix if answers.right < answers.texts]
+    missed = [answers for answers in matrix if answers.right < answers.texts]  # each of these has texts
     if not missed:
         return ""
     worst = min(missed, key=lambda answers: (answers.right / answers.texts, answers.label))
@@ -137,7 +137,7 @@ def matrix_table(matrix: Sequence[LabelAnswers]) -> Block:
 def _count_cell(answers: LabelAnswers, prediction: str) -> Cell:
     """Return the cell that says how many texts of a right label get a prediction."""
     count = answers.predictions.get(prediction, 0)
-    strength = count / answers.texts if answers.texts else 0.0
+    strength = count / answers.texts if answers.texts else 0.0  # a label may be predicted and never right
     return cell(f"{count:,}", float(count), strength=strength)
 
 
@@ -184,7 +184,7 @@ def _label_bars(summary: Summary) -> Block:
     for (label, count), share, bar in zip(labels, shares, drawn, strict=True):
         row: Row = [label, part_of(count, summary.rows)]
         if precision:
-            row.append(precision.get(label, ""))
+            row.append(precision.get(label, ""))  # empty if only rows without a right label are answered so
         rows.append([*row, Cell(value=share, bar=bar)])
     columns = ["prediction", UNIT_NAMES[summary.unit].inputs]
     if precision:

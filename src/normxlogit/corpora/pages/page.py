@@ -62,7 +62,7 @@ def _wrong_answer(answer: WrongAnswer) -> Block:
     if answer.rows > 1:
         caption += f" ({answer.rows} rows have this text)"
     caption += "".join(f" ({note})" for note in answer.notes)
-    if answer.result is None:
+    if answer.result is None:  # for the type alone: `_wrong_answers` draws those that have one
         return Paragraph(caption)
     text = " ".join((answer.result.text or "").split())
     coloured = Sentences([layout(answer.result).sentence(caption=caption)], small=True)

@@ -40,7 +40,7 @@ def table(
         stacked: Whether a narrow page draws each row as a card; by default where the columns do not fit.
     """
     cells = [[cell(content) if isinstance(content, str) else content for content in row] for row in rows]
-    first_row = rows[0] if rows else columns
+    first_row = rows[0] if rows else columns  # by its cells it is told which columns are of numbers
     headings = []
     for index, (name, content) in enumerate(zip(columns, first_row, strict=True)):
         headings.append(Column(name, numbers=index >= words and isinstance(content, str)))
@@ -59,7 +59,7 @@ def bars(values: Sequence[tuple[float, Sequence[float]]]) -> list[Bar]:
 
     def position(value: float) -> float:
         """Return where a value is between the lowest and the highest, from 0 to 1."""
-        return (value - low) / (high - low) if high > low else 0.0
+        return (value - low) / (high - low) if high > low else 0.0  # otherwise all of them are 0
 
     zero = position(0.0)
     return [Bar(zero, position(value), *map(position, interval)) for value, interval in values]

@@ -161,6 +161,7 @@ def _with_half_width(mean: float, high: float | None, scale: float) -> str:
 def _fall_text(unit: Unit, scale: float) -> str:
     """Return how the logit changes without a unit, a fall as a negative number; empty if it was not measured."""
     fall = unit.fall
+    # The change is the fall with the other sign, so the upper end of its interval is the lower one of the fall's.
     return "" if fall is None else _with_half_width(-fall.mean, -fall.low, scale)
 
 
@@ -175,6 +176,7 @@ def _example(unit: Unit, texts: Mapping[str, str]) -> Cell:
     if text_id is None:
         return Cell(links=dict.fromkeys(unit.examples, ""))
     text = " ".join(texts[text_id].split())
+    # 0 if it does not stand there as a word, as a token may be a part of one.
     word_start = next((start for start, _ in find_text(text, unit.text)), 0)
     if word_start > EXAMPLE // 2:  # the word would be cut off, or stand at the end: only some text before it stays
         shown_start = text.rfind(" ", 0, word_start - EXAMPLE // 3) + 1

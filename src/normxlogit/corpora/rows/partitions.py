@@ -27,11 +27,12 @@ def partition_values(paths: Sequence[str]) -> list[PathValues]:
     arrow = arrow_module()
     dataset = optional_module("pyarrow.dataset", "")
     filesystem = optional_module("pyarrow.fs", "").LocalFileSystem()  # it is not used: only paths are read, no files
+    # Values as strings and numbers, and not as entries of a dictionary of them.
     partitioning = dataset.HivePartitioning.discover(infer_dictionary=False)
     options = dataset.FileSystemFactoryOptions(partitioning=partitioning)
     factory = dataset.FileSystemDatasetFactory(filesystem, list(paths), dataset.ParquetFileFormat(), options)
     try:
-        schema = factory.inspect(fragments=0)
+        schema = factory.inspect(fragments=0)  # no file is opened
         fragments = list(factory.finish(schema).get_fragments())
     except arrow.ArrowException as error:
         raise DataError(f"the columns in the paths cannot be read: {reason_of(error)}") from None

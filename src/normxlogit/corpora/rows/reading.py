@@ -45,6 +45,7 @@ def open_source(inputs: Any, kind: str | None = None, *, reads_media: bool = Fal
     if kind is not None and kind not in get_args(Format):
         raise DataError(f"no format {kind!r}; there are {', '.join(get_args(Format))}")
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
+    # An empty list is one of no rows, and not of no files.
     if isinstance(inputs, Sequence) and inputs and all(isinstance(item, str | Path) for item in inputs):
         return _source_of_names([str(name) for name in inputs], kind, reads_media=reads_media)
     inputs = collected(inputs)
@@ -70,7 +71,7 @@ def _source_of_names(names: list[str], kind: str | None, *, reads_media: bool) -
         return _standard_input(kind or "text")
     if reads_media and kind is None:
         media_paths = _media_files(names)
-        if media_paths:
+        if media_paths:  # otherwise the names are of tables with pictures or sounds, or their paths
             return replace(source_of_table(arrow_module().table({"path": media_paths})), parts=names)
     tables: list[_InputFile] = []
     for name in names:
@@ -86,7 +87,7 @@ def _standard_input(kind: str) -> RowSource:
         return source_of_file(lambda: io.BytesIO(content), name, kind, len(content))
     try:
         return replace(source_of_rows(rows_of_lines(sys.stdin.buffer, kind)), parts=[name])
-    except ValueError as error:
+    except ValueError as error:  # of the first rows, which `source_of_rows` reads at once
         raise DataError(f"{name}: not {kind}: {error}") from None
 
 
@@ -107,6 +108,7 @@ def _of_dataset(dataset: Any) -> RowSource:
             rows_read += len(table)
             yield RowBlock.of(table, rows_read / total if total else 0.0)
 
+    # A stream may not know its columns: then `names` is None.
     return RowSource(lambda: list(names or []), blocks, ["a data set"], lambda: class_names_of_dataset(dataset))
 
 
@@ -140,7 +142,7 @@ def _files(name: str, kind: str | None) -> list[_InputFile]:
 
 def _single_file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
     """Return the file that an input names."""
-    if kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):
+    if kind is None and _suffix(path) not in SUFFIXES and not system.exists(path):  # maybe a text, and no name
         raise DataError(f'{name}: no such file; a text in memory is a row such as {{"text": "..."}}')
     return _file(system, path, name, kind)
 
@@ -170,7 +172,7 @@ def _file(system: Any, path: str, name: str, kind: str | None) -> _InputFile:
             f"and tables --input-format, one of {', '.join(get_args(Format))}"
         )
     compression = infer_compression(path)
-    size = int(system.size(path) or 0)
+    size = int(system.size(path) or 0)  # None of a URL whose server does not say it
     if compression is None and Path(path).suffix in COMPRESSED:
         raise DataError(f"{path}: cannot be unpacked here; pip install zstandard, or unpack it")
     file = OpenFile(system, path, "rb", compression=compression)  # it is decompressed while it is read
@@ -194,7 +196,7 @@ def _of_files(files: Sequence[_InputFile]) -> RowSource:
 
     def blocks(columns: Sequence[str]) -> Iterator[RowBlock]:
         """Yield some columns of all rows, with the share of all bytes that is read."""
-        total = max(sum(sizes), 1)
+        total = max(sum(sizes), 1)  # also of empty files, or where no size is known
         bytes_read = 0  # of the files that are read to their end
         class_names = first.class_names()
         for source, size in zip(sources, sizes, strict=True):

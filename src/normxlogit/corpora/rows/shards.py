@@ -110,7 +110,7 @@ def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator
     fraction = 0.0  # the share of the input that is read
     kept_types: dict[str, Any] = {}  # Arrow types of the kept columns, as the first block has them
     for block in source.blocks(columns.names):
-        problems = list(block.problems)
+        problems = list(block.problems)  # to which `_kept` adds
         kept_of_block = arrow.table(
             {name: _kept(arrow, block.columns[name], name, kept_types, problems) for name in columns.keep}
         )
@@ -120,7 +120,8 @@ def read_shards(source: RowSource, columns: InputColumns, size: int) -> Iterator
         fraction_of_block = block.fraction - fraction
         fraction = block.fraction
         while len(rows) >= size:
-            share_after_shard = min((len(rows) - size) / max(len(problems), 1), 1.0)  # of the rows of the block
+            # Of the rows of the block, which are the last ones that are read; others may be of the block before.
+            share_after_shard = min((len(rows) - size) / max(len(problems), 1), 1.0)
             yield _shard(index, rows[:size], kept.slice(0, size), fraction - share_after_shard * fraction_of_block)
             rows = rows[size:]
             kept = kept.slice(size)
@@ -177,7 +178,7 @@ def _shard(index: int, rows: Sequence[Row], kept: Any, fraction: float) -> Shard
 
 def _digestible(value: Any) -> Any:
     """Return a value that JSON has no type for as one that it has; different values stay different."""
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):  # also a picture of Pillow
         array = np.asarray(value)
         return [str(array.dtype), array.shape, hashlib.blake2b(array.tobytes(), digest_size=12).hexdigest()]
     is_bytes = isinstance(value, bytes | bytearray | memoryview)
@@ -254,7 +255,7 @@ def cell_text(value: Any, column: str) -> str | None:
     """
     if isinstance(value, list | dict):
         raise DataError(f"column {column!r} holds {str(value)[:60]}; ids and targets are strings or numbers")
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, float) and value.is_integer():  # pandas has floats where a whole number is missing
         value = int(value)
     text = _utf8(value)
     return None if text is None else str(text)
@@ -321,5 +322,5 @@ def _kept(arrow: Any, column: Any, name: str, kept_types: dict[str, Any], proble
         except refused:  # noqa: PERF203  # of this row alone
             values.append(None)
             reason = f"column {name!r} holds {str(value)[:60]!r}, where it held {kind} before"
-            problems[row] = problems[row] or reason
+            problems[row] = problems[row] or reason  # the first problem of a row is said
     return arrow.array(values, kind)

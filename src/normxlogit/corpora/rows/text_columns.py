@@ -23,7 +23,7 @@ def columns_of_text(source: RowSource, names: Sequence[str], id_column: str | No
     """
     if not names or len(set(names)) < len(names):  # columns of one name cannot be read, which others refuse
         return []
-    with closing(cast(Any, source.blocks(names))) as blocks:
+    with closing(cast(Any, source.blocks(names))) as blocks:  # a generator, which may hold a file open
         block = next(blocks, None)
     if block is None:
         return []

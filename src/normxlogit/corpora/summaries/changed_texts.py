@@ -103,7 +103,7 @@ def _inserted(words: Words, example: Words, indices: Sequence[int]) -> Words:
     """
     gap = _gap([example])
     distance = indices[-1] - indices[0]  # 0 of a single word
-    words_between = min(distance - len(indices) + 1, len(words))
+    words_between = min(distance - len(indices) + 1, len(words))  # one less than the distance; 0 of a single word
     last_start = len(example) - 1 - distance  # the largest index that the first of them could have in the example
     share_before = indices[0] / max(last_start, 1)
     first_place = round(share_before * (len(words) - words_between))
@@ -235,7 +235,7 @@ def _words_of(text: str, tokens: list[tuple[int, int, int]]) -> Words:
     if ends:
         ends[-1] = len(text)  # what follows the last word belongs to it
     starts = [0, *ends[:-1]]
-    return tuple(text[start:end] for start, end in zip(starts, ends, strict=False))
+    return tuple(text[start:end] for start, end in zip(starts, ends, strict=False))  # none where there is no end
 
 
 def text_of(parts: Parts, *, split: bool) -> Text:
@@ -262,5 +262,5 @@ def joined(texts: Sequence[Parts]) -> Parts:
 
 
 def _gap(texts: Sequence[Words]) -> str:
-    """Return what stands between the words of texts: a space, or nothing, as in Chinese."""
+    """Return what stands between the words of texts: a space, or nothing, as in Chinese or where words were split."""
     return " " if any(word[:1].isspace() for words in texts for word in words[1:]) else ""

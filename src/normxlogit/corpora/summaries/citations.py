@@ -61,10 +61,12 @@ def summarize_citations(run: RunTables, top: int) -> CitationSummary:
     """
     counts = dict(run.ask("SELECT unnest(sentence_verdicts) AS verdict, count(*) FROM shards GROUP BY verdict"))
     counts.pop("rests on", 0)  # a part of a tool's call, which is not a sentence
+    # A row whose parts all "rest on" sources is a call of a tool.
     is_answer = "len(list_filter(sentence_verdicts, lambda verdict: verdict <> 'rests on')) > 0"
     ((answers,),) = run.ask(f"SELECT count(*) FROM shards WHERE {is_answer}")  # noqa: S608
     supported = counts.get("supported", 0) + counts.get("quoted", 0)
     sentences = sum(counts.values())
+    # Without their texts (`keep_text`) answers lack these columns.
     text = "completion" if "completion" in run.column_types else "''"
     missing = "array_to_string(flatten(sentence_missing), ', ')" if "sentence_missing" in run.column_types else "''"
     worst = run.ask(

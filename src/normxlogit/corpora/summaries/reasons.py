@@ -310,7 +310,7 @@ def _with_words(candidate: Candidate, words: Sequence[str], sampled: Sequence[An
             continue
         example_row = candidate.rows[len(changes) % len(candidate.rows)]  # each time that of another text
         after = text_with(words, parts[row], parts[example_row])
-        if after is not None:
+        if after is not None:  # None if the example lacks the words as the model has read them
             changes.append((parts[row], after))
     return changes
 

@@ -47,6 +47,7 @@ def compare_with_gold(run: RunTables, gold: str, gold_labels: Any, layer: int, t
     """
     _check_column(run, gold)
     run.register_kept(gold)
+    # `chr(31)`, Unicode's separator of units, stands in no label; `concat` writes nothing for a missing value.
     run.ask(
         """
         CREATE TEMP VIEW compared AS
@@ -149,7 +150,7 @@ def _check_column(run: RunTables, gold: str) -> None:
     if gold in CORPUS["text"]:
         raise DataError(f"column {gold!r} is one of the run's own; right labels stand in a column of the input")
     kind = run.column_types[gold]
-    if arrow_module().types.is_nested(getattr(kind, "value_type", kind)):
+    if arrow_module().types.is_nested(getattr(kind, "value_type", kind)):  # of a list the type of its entries
         raise DataError(f"column {gold!r} holds {kind}; right labels are names or numbers, or lists of them")
     if run.common["outputs"] == "value":
         raise DataError(f"a regression has no right and wrong labels; leave out --gold {gold}")
@@ -201,7 +202,7 @@ def _unknown_labels(pairs: _Pairs, labels: ModelLabels) -> dict[str, int]:
     rows = Counter[str]()
     for pair in pairs:
         rows.update(dict.fromkeys(pair.gold, pair.rows))
-    known = set(labels.names.values())
+    known = set(labels.names.values())  # of a language model not all, so that nothing is unknown
     unknown = [(label, count) for label, count in rows.items() if labels.complete and label not in known]
     return dict(sorted(unknown, key=lambda entry: (-entry[1], entry[0])))
 

@@ -147,7 +147,7 @@ class RunTables:
         ((rows, model, method),) = self.ask("SELECT count(*), any_value(model), any_value(method) FROM shards")
         return {
             "folder": self.folder.location,
-            "model": model or self.manifest.model,
+            "model": model or self.manifest.model,  # a run without any result has no model in a row
             "method": method or "",
             "rows": rows,
             "errors": sum(shard.errors for shard in self.written.values()),
@@ -252,7 +252,7 @@ class RunTables:
         """Turn an error inside the block into a `DataError` that names the first damaged file, or else the folder."""
         try:
             yield
-        except (self._duckdb.OutOfMemoryException, MemoryError):
+        except (self._duckdb.OutOfMemoryException, MemoryError):  # no file is at fault
             raise
         except (self._duckdb.Error, OSError, ValueError, arrow_module().ArrowException) as error:
             for path in self._files:

@@ -122,7 +122,7 @@ def _fall(falls: Sequence[float], score: float, *, are_signed: bool, divide_logi
         divide_logit: Whether scores and bias add up to the logit, so that the fall must be a share of the score.
     """
     mean, low, high = student_interval(falls)
-    is_positive = (score if are_signed else mean) > 0
+    is_positive = (score if are_signed else mean) > 0  # a score without a sign is confirmed by a change either way
     is_sure = low > 0 if is_positive else high < 0
     is_large = not divide_logit or (mean if is_positive else -mean) >= LEAST_EFFECT * abs(score)
     return Fall(mean, low, high, len(falls), is_sure and is_large)

@@ -36,7 +36,7 @@ def visible_layer(run: RunTables) -> int:
         FROM flat GROUP BY layer ORDER BY layer
         """
     )
-    outside_special, total = np.array(sums or [(0.0, 0.0)]).T  # (L,) each
+    outside_special, total = np.array(sums or [(0.0, 0.0)]).T  # (L,) each; of a run without any result one layer
     return last_visible(outside_special, total)
 
 
@@ -111,7 +111,7 @@ def sum_up_units(run: RunTables, layer: int) -> None:
 def _row_ranges(run: RunTables) -> Iterator[tuple[int, int]]:
     """Yield the first and last row of each part of the run that is read at once."""
     ((first, last),) = run.ask("SELECT min(row), max(row) FROM shards")
-    for start in range(first or 0, (last or 0) + 1, ROWS_AT_ONCE):
+    for start in range(first or 0, (last or 0) + 1, ROWS_AT_ONCE):  # None of a run without any result
         yield start, start + ROWS_AT_ONCE - 1
 
 
@@ -165,7 +165,7 @@ def surest_units(run: RunTables, top: int, min_texts: int, *, against: bool = Fa
     names = run.ids_and_texts(sorted({row for *_, examples in rows for row in examples[:EXAMPLES]}))
     units = []
     for label, text, texts, mean, low, high, examples in rows:
-        example_rows = examples[:EXAMPLES]
+        example_rows = examples[:EXAMPLES]  # each range of rows that was read at once had as many
         ids = [names[row][0] for row in example_rows]
         units.append(Unit(label, text, texts, mean, low, high, ids, example_rows))
     return units

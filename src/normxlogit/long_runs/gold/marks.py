@@ -27,7 +27,7 @@ def are_marks(rows: Sequence[Row], label_count: int) -> bool:
     if width == 1:  # a single entry is a label
         return False
     if width == 2 and label_count > 2:
-        return not all(map(_may_be_two_indices, rows))
+        return not all(map(_may_be_two_indices, rows))  # a row such as (1, 1) can only be marks
     return True  # indices in a list differ from each other, and more than two zeros and ones do not
 
 

@@ -60,6 +60,7 @@ def read_gold(
         unread.update(dict.fromkeys(_unread_names(reader, row, gold_of_row), count))
     if unread:
         raise InputError(_advice(unread, labels))
+    # No value is None any more; one whose rows are left out is ().
     return [tuple(chain.from_iterable(filter(None, gold_of_row))) for gold_of_row in gold_of_rows]
 
 

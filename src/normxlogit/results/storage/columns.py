@@ -147,7 +147,7 @@ def _arrow_type(type_: Any) -> Any:
         return pyarrow.struct(arrow_types(get_type_hints(type_, include_extras=True)).items())
     if get_origin(type_) is Literal:
         return pyarrow.string()
-    entry_type, *further = get_args(type_)
+    entry_type, *further = get_args(type_)  # of a tuple: `...` is one of any length
     any_length = -1  # as Arrow calls it
     return pyarrow.list_(_arrow_type(entry_type), any_length if further == [...] else 1 + len(further))
 
@@ -166,6 +166,7 @@ def result_row(result: Record, columns: Collection[str]) -> Fields:
     state = _state_beside(values.keys(), a)
     if result is not a:  # a result that holds the attribution, such as citations
         fields_of_result = _fields_without(result, ())
+        # In the place of the attribution stands what of it is in no column.
         fields = {name: state if value is a else value for name, value in fields_of_result.items()}
         state = {"kind": result.kind, **fields}
     cells = {name: value.ravel() if isinstance(value, np.ndarray) else value for name, value in values.items()}

@@ -123,7 +123,7 @@ def check(hint: Any) -> Check:
     It returns the value in the hint's own type: lists become tuples, mappings records, numpy's numbers Python's, nested
     lists arrays. It raises ValueError for a value of another type, and names the field of a record.
     """
-    if hint in SCALARS:
+    if hint in SCALARS:  # first, as some of them are annotated, too
         return partial(_scalar, hint)
     if hint == FloatArray:
         return _array
@@ -312,7 +312,7 @@ def _record(record: Any, checks: dict[str, Check], state: Any) -> Any:
 
 def _array(value: Any) -> FloatArray:
     """Return nested lists of numbers as an array."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray):  # such as one read from Parquet, which holds numbers alone
         return value.astype(np.float32)
     entries = np.array(value, object)  # of rows that differ in length an array of lists, which the check refuses
     numbers_of_entries = list(map(check(Number), entries.ravel().tolist()))

@@ -132,6 +132,7 @@ def named_scores(a: "Attribution", purpose: str) -> list[NamedScore]:
     summed = a._summed(purpose)
     units = summed.top(len(a.units))
     if a.has_words and "token" in a.units.kind:  # words of the prompt in the place of its tokens
+        # A word is of the prompt if its last token is: none reaches over the beginning of the answer.
         words = [word for word in summed.words() if word.tokens[-1] < a.answer_units.start]
         parts_of_media = [unit for unit in units if unit.position >= a.text_units]
         units = words + parts_of_media
@@ -169,7 +170,7 @@ def to_csv(columns: Columns) -> str:
 def to_pandas(columns: Columns) -> "DataFrame":
     """Return a table of pandas."""
     pandas = optional_module("pandas", "a table needs pandas: pip install pandas")
-    types = {**dict.fromkeys(WHOLE, "Int64"), "score": np.float32}
+    types = {**dict.fromkeys(WHOLE, "Int64"), "score": np.float32}  # "Int64" of pandas has missing values
     return pandas.DataFrame(columns).astype({name: kind for name, kind in types.items() if name in columns})
 
 

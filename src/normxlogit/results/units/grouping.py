@@ -47,7 +47,7 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
         a,
         scores=np.stack([_merged(a.scores, group, merge) for group in groups], -1).astype(np.float32),  # (..., groups)
         units=units_of(groups, [a.text or "", a.text_pair or ""]),
-        targets=tuple(target._replace(position=None) for target in a.targets),
+        targets=tuple(target._replace(position=None) for target in a.targets),  # it is an index of the finer units
         **a._without_units(),
         **constants,
     )
@@ -81,6 +81,7 @@ def _earlier_words(a: "Attribution") -> Groups:
     name = "the answer's earlier words"
     groups: Groups = []
     left = list(a.answer_units)
+    # Without spans it is not known which tokens are of which part.
     parts = [target.span for target in a.targets if target.kind == "part"] if a.units.spans else []
     for part in filter(None, dict.fromkeys(parts)):
         tokens = units_ending_in(a, part, left)
@@ -110,6 +111,7 @@ def grouped_targets(a: "Attribution", parts: PartSpec) -> "Attribution":
     if a.text is None or all(target.span is None for target in a.targets):
         raise DataError("parts of an answer need the text and the character offsets of its tokens")
     part_spans = answer_parts(_sequenced_targets(a, a.text), parts)
+    # A token without characters, such as the end of an answer, has the name of its target.
     named = [part if part.name else part._replace(name=a.targets[part.tokens[0]].name) for part in part_spans]
     return a._transformed(
         lambda values: np.array([values[list(part.tokens)].sum(0, dtype=np.float64) for part in part_spans]),
@@ -148,7 +150,7 @@ def check_coarser(a: "Attribution", groups: Groups) -> None:
     for group in groups:
         for unit in group.tokens:
             kind = a.units.kind[unit]
-            is_divided = unit < len(text_spans) and text_spans[unit][1] > group.end
+            is_divided = unit < len(text_spans) and text_spans[unit][1] > group.end  # parts of media have no span
             if is_divided and kind != "token":
                 raise InputError(f"the units are already {kind}s, which {group.kind}s would divide; group the tokens")
 
@@ -168,6 +170,7 @@ def units_of(groups: Groups, texts: Sequence[str]) -> Units:
         special=tuple(group.kind in APART for group in groups),
         sequence=tuple(group.sequence for group in groups),
         spans=tuple((group.start, group.end) for group in groups),
+        # The name of these kinds is their text.
         name=tuple("" if group.kind in ("word", "sentence", "paragraph") else group.name for group in groups),
     )
 
@@ -193,7 +196,7 @@ def sequenced(a: "Attribution", sequence: int = 0) -> Sequenced:
     are_elsewhere = [text_index not in (None, sequence) for text_index in a.units.sequence]  # tokens of the other text
     return Sequenced(
         text,
-        offsets=[
+        offsets=[  # those of the text alone: units of media come after them
             (0, 0) if is_elsewhere else span for span, is_elsewhere in zip(a.offsets, are_elsewhere, strict=False)
         ],
         special=list(map(or_, a.special_tokens_mask, are_elsewhere)),

@@ -193,7 +193,7 @@ class Medium:
         group_of_parts = self.removed_together()  # (parts,)
         scores = self.scores.reshape(-1, group_of_parts.size).sum(0, dtype=np.float64)  # (parts,)
         removable = []
-        for group in dict.fromkeys(group_of_parts[group_of_parts >= 0].tolist()):
+        for group in dict.fromkeys(group_of_parts[group_of_parts >= 0].tolist()):  # each once; -1 is none
             is_in_group = group_of_parts == group  # (parts,)
             units = tuple((self.first + np.flatnonzero(is_in_group)).tolist())
             name = self.place_name(self.place_of(units))

@@ -170,7 +170,7 @@ def _sources_of_kind(sequence: Sequenced, kind: SourceKind) -> Groups:
     if messages is None:
         messages = (MessageSpan("prompt", 0, sequence.prompt_characters),)
     sources = []
-    for message in messages:
+    for message in messages:  # one that is blank is no source
         for span in _spans_of_kind(sequence, kind, message.start, message.end):
             if sequence.text[span.start : span.end].strip():
                 name = message.role if kind == "message" else span.name
@@ -277,7 +277,7 @@ def _named_tokens(sequence: Sequenced, parts: PartSpec) -> list[int]:
     for index in indices:
         if not -count <= index < count:
             raise InputError(f"no generated token {index}; there are {count}")
-    return [first + index % count for index in indices]
+    return [first + index % count for index in indices]  # a negative index counts from the end
 
 
 def _span_in_answer(sequence: Sequenced, span: Any) -> Span:
@@ -328,7 +328,7 @@ def _thoughts(sequence: Sequenced, kind: SourceKind, thought: Span, marked_thoug
     edges = [marked_start, *(part.start for part in thoughts[1:]), marked_end]
     return [
         part._replace(start=start, end=end, tokens=sequence.tokens_in(start, end, of_answer=True))
-        for part, (start, end) in zip(thoughts, pairwise(edges), strict=False)
+        for part, (start, end) in zip(thoughts, pairwise(edges), strict=False)  # also of reasoning without parts
     ]
 
 

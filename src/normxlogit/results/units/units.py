@@ -140,7 +140,7 @@ class UnitScore(NamedTuple):
 
 def with_shares(units: Sequence[UnitScore]) -> list[UnitScore]:
     """Return units with one score each, with their shares of the sum of positive scores."""
-    total = sum(max(unit.score, 0.0) for unit in units) or 1.0
+    total = sum(max(unit.score, 0.0) for unit in units) or 1.0  # without a positive score all shares are 0
     return [unit._replace(share=max(unit.score, 0.0) / total) for unit in units]
 
 
