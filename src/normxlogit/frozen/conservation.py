@@ -169,7 +169,7 @@ class Conservation:
         return None
 
     def hold(self, contribution: Tensor) -> None:
-        """Count the contribution of a held value."""
+        """Count the contribution of a value that a rule holds constant: no input has it, and it is part of the answer."""
         self.held.append(contribution.double().sum())
 
     @proof(
