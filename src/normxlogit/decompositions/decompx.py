@@ -140,7 +140,7 @@ def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool)
     difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
     size = max(scores.abs().sum(-1).max().item(), logits.abs().max().item(), TINY)
     tolerance = EXACT_TOLERANCE * size if exact else 0.25 * max(1.0, size)
-    if not difference <= tolerance:
+    if not difference <= tolerance:  # written so that NaN is refused
         raise HeadMismatchError(
             f"the contributions miss the model's logits by {difference:.2g}: its layers or its head are not those of "
             "its family"

@@ -169,7 +169,7 @@ class Conservation:
         return None
 
     def hold(self, contribution: Tensor) -> None:
-        """Count the contribution of a value that a rule holds constant: no input has it, and it is part of the answer."""
+        """Count the contribution of a value that a rule holds constant: it is part of the answer, and no input's."""
         self.held.append(contribution.double().sum())
 
     @proof(
@@ -205,6 +205,7 @@ class Conservation:
         # Not those of one byte, whose rounding would allow any difference.
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
         coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
+        # Written so that NaN is refused.
         if not abs(value - total) <= rounding_of(coarsest) * max(1.0, value_size, size):
             raise UnsupportedModelError(
                 "the model cannot be frozen: contributions of its input and its biases do not add up to its answer, by "

@@ -230,7 +230,7 @@ class FrozenModel:
         """Return the first text's beginning, over which a pass is proved; the batch itself if that is all of it."""
         if batch.media:  # a prompt with pictures is read by itself
             return batch
-        # A signal is one input, not a sequence of tokens that could be cut.
+        # A signal is one input, not a sequence of tokens that could be cut; and other answers are of the whole text.
         is_cut = self.model.task.outputs.vocabulary and not batch.source_is_signal
         sample = batch.rows(slice(1), PROOF_TOKENS if is_cut else None)
         is_whole = all(sample.inputs[name].shape == value.shape for name, value in batch.inputs.items())
@@ -289,7 +289,7 @@ class FrozenModel:
             model_answer = self.model.answer(inputs) if self.head is None else self.model.states(run.batch)
             expected = self._compared(model_answer, run.batch)
         difference = largest_difference(answer, expected.to(answer.device))
-        if not difference <= SUM_ERROR * tolerance_for(expected):
+        if not difference <= SUM_ERROR * tolerance_for(expected):  # written so that NaN is refused
             raise UnsupportedModelError(
                 f"{self.name} cannot be frozen: the pass gives another answer than the model, by {difference:.2g}"
             )

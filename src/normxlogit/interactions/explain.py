@@ -74,7 +74,8 @@ def plan(units: int, budget: int, *, may_be_empty: bool) -> Plan:
         raise InputError(
             f"the input has {units} units, and no answer without all of them: pairs need {LEAST_UNITS} units then"
         )
-    # The pass of the whole input, which is no mask of the regression, counts as one of the tests.
+    # The pass of the whole input, which is no mask of the regression, counts as one of the tests. With the least
+    # budget one pair is tested.
     tested = min(MOST_TESTED, (budget // SHARE_OF_TESTS - 1) // PASSES_OF_TEST)
     return Plan(exact=False, masks=budget - 1 - PASSES_OF_TEST * tested, tested=tested)
 

@@ -138,6 +138,7 @@ class PairModel:
 
         Of a function of at most two units with signs of -1 and 1 they are twice, and four times, the weights.
         """
+        # In the order of columns, see `Columns.of`: weight 0 is the constant's, 1 that of the contributions' sum.
         units = len(self.columns.contributions)
         single = 2 * (self.weights[2 : 2 + units] + self.weights[1] * self.columns.contributions)  # (M,)
         joint = np.zeros((units, units))

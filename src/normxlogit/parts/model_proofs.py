@@ -188,7 +188,7 @@ def prove_alone(pool: ModelPool, first: FirstText) -> FirstText:
         repeated = [first.answer(pool, first.inputs)]
         beside = first.answer(pool, first.beside)
     difference = max((largest_difference(answer, alone) for answer in repeated), default=0.0)
-    if not difference <= tolerance_for(alone):
+    if not difference <= tolerance_for(alone):  # written so that NaN is refused, here and below
         raise UnsupportedModelError(
             f"{name} answers the same input differently each time, by {difference:.2g}: dropout or noise that "
             "evaluation mode does not switch off, or something that it remembers; take that out, or fix its seed"
