@@ -230,7 +230,7 @@ class FrozenModel:
         """Return the first text's beginning, over which a pass is proved; the batch itself if that is all of it."""
         if batch.media:  # a prompt with pictures is read by itself
             return batch
-        # A signal is one input, not a sequence of tokens that could be cut; and other answers are of the whole text.
+        # A signal is one input, not a sequence of tokens that could be cut.
         is_cut = self.model.task.outputs.vocabulary and not batch.source_is_signal
         sample = batch.rows(slice(1), PROOF_TOKENS if is_cut else None)
         is_whole = all(sample.inputs[name].shape == value.shape for name, value in batch.inputs.items())
