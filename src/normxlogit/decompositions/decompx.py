@@ -61,7 +61,7 @@ class DecompX(Method):
         """Score by each token's share."""
         try:
             return self._score(request)
-        except HeadMismatchError:
+        except HeadMismatchError:  # it is a whole sentence; others say what the method needs, without its name
             raise
         except UnsupportedModelError as error:
             raise needs_error("decompx", error, per_layer=bool(request.layers)) from None
@@ -106,6 +106,7 @@ def _at_read_positions(
     mask = run.batch.mask
     positions = _read_positions(model, run, target)  # (B, P)
     shares_of_text = mask.shape[1] ** 2
+    # A text counts as one row here: `_LayerOnShares` splits its positions.
     for texts, _ in split_work(len(mask), rows=1, row_size=shares_of_text, budget=model.batch_tokens):
         longest = int(mask[texts].any(0).nonzero().max()) + 1  # without the padding behind it
         batch = run.batch.rows(texts, longest)
@@ -139,7 +140,7 @@ def contributions_sum_to_the_logits(scores: Tensor, logits: Tensor, exact: bool)
     difference = (scores.sum(-1) - logits.to(scores.device)).abs().max().item()
     size = max(scores.abs().sum(-1).max().item(), logits.abs().max().item(), TINY)
     tolerance = EXACT_TOLERANCE * size if exact else 0.25 * max(1.0, size)
-    if not difference <= tolerance:
+    if not difference <= tolerance:  # written so that NaN is refused
         raise HeadMismatchError(
             f"the contributions miss the model's logits by {difference:.2g}: its layers or its head are not those of "
             "its family"
@@ -218,7 +219,8 @@ class _LayerOnShares:
         weight, output_bias = self.maps["output"]
         _, value_bias = self.maps["value"]
         bias = output_bias + weight @ value_bias  # (H,): attention probabilities sum to one
-        # Other positions are needed only as values, so that the states can be overwritten row by row.
+        # Other positions are needed only as values, so that the states can be overwritten row by row; but not where
+        # fewer rows are returned than there are.
         output = shares if len(rows) == width else shares.new_empty(count, len(rows), width, size)
         for part in self._parts(len(rows)):
             positions = rows[part]  # (i,)
@@ -314,6 +316,7 @@ class _NormsOfShares:
 
     def contributions(self, at_positions: _AtReadPositions) -> Tensor:
         """Return the norm of each token's share, (b, 1, T), the same for all targets."""
+        # Of a span, the state at its start.
         norms: Tensor = torch.linalg.vector_norm(at_positions.shares[:, 0], dim=-1)  # (b, T)
         return norms[:, None]
 
@@ -350,7 +353,7 @@ class _HeadOnShares:
 
     def contributions(self, at_positions: _AtReadPositions) -> Tensor:
         """Return each token's contribution to the logits, (b, K, T), after comparing their sums with the logits."""
-        self.exact = self.exact and at_positions.layer.exact
+        self.exact = self.exact and at_positions.layer.exact  # of all layers so far
         shares = at_positions.shares.contiguous()  # (b, P, T, H), as what is done in place needs it
         contributions = self._contributions(shares, at_positions.states, at_positions.texts)  # (b, K, T)
         logits = self._model_logits(at_positions.states.to(self._dtype), at_positions.texts)  # (b, K)
@@ -416,7 +419,7 @@ class _HeadOnShares:
             answers: The R outputs that are explained, or parts of them, at P places and T tokens, (b, P, T, R).
             texts: Which texts of the batch they are.
         """
-        at_place = answers[:, 0]  # (b, T, R)
+        at_place = answers[:, 0]  # (b, T, R), of tasks that read one position
         if self._model.task.position.token_per_output:  # output 0, the start, is read at place 0, output 1 at place 1
             places = self.rows.to(answers.device)  # (R,)
             outputs = torch.arange(len(places), device=answers.device)  # (R,)

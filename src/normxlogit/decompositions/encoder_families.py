@@ -144,6 +144,7 @@ def head_paths(model: TaskModel) -> HeadPaths:
     paths = family_of(model).heads.get(model.task.name)
     if paths is None:
         raise UnsupportedModelError(f"does not know the {model.task.name} head of {model.class_name}")
+    # The trunk's name in the model, such as "bert"; a path without `{base}` stays, and None, too.
     return replace(paths, dense=paths.dense and paths.dense.format(base=model.module.base_model_prefix))
 
 
@@ -154,4 +155,4 @@ def activation_function(model: nn.Module, name: str) -> Any:
         model: The model.
         name: Its name in transformers, or its path in the model.
     """
-    return ACT2FN[name] if name in ACT2FN else attrgetter(name)(model)
+    return ACT2FN[name] if name in ACT2FN else attrgetter(name)(model)  # which follows the dots of a path

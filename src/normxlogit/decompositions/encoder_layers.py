@@ -56,7 +56,7 @@ class EncoderLayer:
 
         Args:
             mask: The real tokens, (B, T).
-            feed_forward: Whether the part between the two norms is compared as well.
+            feed_forward: Whether the part between the two norms is compared as well: for methods that use its weights.
 
         Raises:
             UnsupportedModelError: If a part of it returns something else.
@@ -71,6 +71,7 @@ class EncoderLayer:
         if feed_forward:
             inner = _apply_linear(maps["up"], self.normed1) * self.slope  # (B, T, F)
             comparisons.append(("feed-forward part", self.pre_norm2, _apply_linear(maps["down"], inner) + self.normed1))
+        # Relative to the largest value at real tokens: what a layer gives at padding is of no use.
         tolerance = EXACT_TOLERANCE if self.exact else COARSE_TOLERANCE
         for quantity, actual, expected in comparisons:
             difference = (expected - actual)[mask].abs().max().item()
@@ -84,7 +85,7 @@ class EncoderLayer:
     @property
     def exact(self) -> bool:
         """Whether the layer works in full precision, where rounding explains only small differences."""
-        maps = (part for name, part in self.parts.items() if name != "attention")
+        maps = (part for name, part in self.parts.items() if name != "attention")  # which has no weight itself
         return is_full(self.dtype) and all(map(is_floating, maps))
 
     def _apply_norm(self, name: str, states: Tensor) -> Tensor:
@@ -120,7 +121,7 @@ def encoder_layers(model: TaskModel, batch: Batch, numbers: Container[int]) -> I
     family = family_of(model)
     path_of_part: dict[str, str] = vars(family.layer)
     for number, call in enumerate(_calls_of_layers(model, batch, family), 1):
-        if number not in numbers:
+        if number not in numbers:  # its internal states would cost another call of it
             continue
         parts = {name: call.layer.get_submodule(path) for name, path in path_of_part.items()}
         recorded = _record_parts(call, path_of_part)
@@ -175,13 +176,14 @@ def _record_parts(call: LayerCall, paths: dict[str, str]) -> dict[str, _PartCall
     inputs = {name: Site(path, is_input=True) for name, path in paths.items()}
     outputs = {name: Site(path) for name, path in paths.items()}
     sites = [*inputs.values(), *outputs.values()]
+    # No inputs: `call_again` has those of its call.
     recorded = run(call.layer, {}, record=sites, call=call.call_again).recorded
     return {name: _PartCall(recorded.get(inputs[name]), recorded[outputs[name]]) for name in paths}
 
 
 def _probabilities(returned: Any, name: str) -> Tensor:
     """Return the probabilities that an attention returned."""
-    if len(returned) < 2 or returned[1] is None:
+    if len(returned) < 2 or returned[1] is None:  # behind the attention's output
         raise UnsupportedModelError(f"needs attention that returns probabilities, and that of {name} returns none")
     probabilities: Tensor = returned[1]
     return probabilities.float()

@@ -65,6 +65,7 @@ class _AnswerToEmbeddings:
         """
         # `measure` selects the texts' rows of the target by itself.
         inputs = {name: value[texts] for name, value in self.inputs.items()}
+        # Captum attributes a single number of each text, and so a single target.
         target = replace(self.target, ids=self.target.ids[:, [target_index]])  # ids (B, 1)
         positions = None if self.positions is None else self.positions[texts]
         with self.model.embeddings.replaced(vectors, inputs["input_ids"]) as embedding_replacement:
@@ -125,7 +126,7 @@ class _Gradient(Method):
                 values = [self.attribute(answer, texts, target_index, errors) for texts in groups]  # (N, T, H) each
                 scores_of_targets.append(torch.cat(list(map(self._aggregated, values))))  # (B, T)
         scores = torch.stack(scores_of_targets, 1)[:, :, None]  # (B, K, 1, T)
-        if not self.converges:
+        if not self.converges:  # gradients at the text alone add up to no answer
             return Scores(scores)
         adds_up = self.aggregate == "sum" and self.protocol == "default"
         bias = remainder(request, scores) if adds_up else None  # the answer at the baseline
@@ -144,7 +145,7 @@ class _Gradient(Method):
             target_index: Which of the K targets of each text is explained.
             errors: Where integrals write how far they miss, (B, K).
         """
-        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H)
+        vectors = answer.vectors[texts].requires_grad_()  # (N, T, H), a copy
         name, options = self.captum_method
         method = getattr(self.captum, name)(answer)
         return method.attribute(vectors, additional_forward_args=(texts, target_index), **options)
@@ -236,6 +237,7 @@ class IntegratedGradients(_Gradient):
         super().__init__(aggregate, protocol)
         if steps < 1:
             raise ValueError("steps must be positive")
+        # A token's embedding is no output of the embedding layer, where this protocol begins.
         if protocol == "published" and baseline != "zero":
             raise ValueError("the published protocol has baseline='zero' only")
         self.steps = steps
@@ -265,6 +267,7 @@ def _explaining_missing_gradients(model: TaskModel) -> Iterator[None]:
     except Exception as error:  # a model that is not made for gradients may refuse them in any way
         if isinstance(error, NormXLogitError) or out_of_memory(error):
             raise
+        # Of the reason the first sentence alone.
         raise UnsupportedModelError(
             f"gradient methods need {NEEDS}, and {model.class_name} is not "
             f"({str(error).partition('. ')[0].strip()}); {alternatives()}"

@@ -87,7 +87,7 @@ def record_layers(model: TaskModel, copy: nn.Module, layers: Sequence[str], batc
             calls.append(LayerCall(path, called_layer, copied_args, copied_kwargs, keyword, states, returned))
         return output
 
-    _ = model.parts.head  # raises the reason if no trunk is known
+    _ = model.parts.head  # raises the reason if no trunk is known; so the path below is no "None"
     with input_errors(copy, batch.inputs):
         instead = {path: functools.partial(record_call, path) for path in layers}
         run(copy, batch.inputs, instead=instead, stop=Site(str(model.parts.trunk)))
@@ -98,7 +98,7 @@ def _keyword_of_states(args: Sequence[Any], kwargs: Inputs) -> str | None:
     """Return the keyword by which a layer is given hidden states; None if they are the first positional argument."""
     if "hidden_states" in kwargs:
         return "hidden_states"
-    return None if args else next(iter(kwargs))
+    return None if args else next(iter(kwargs))  # the first keyword, as `CallArguments.main_input` takes it
 
 
 def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tuple[slice, list[slice]]]:
@@ -112,6 +112,7 @@ def split_work(texts: int, rows: int, row_size: int, budget: int) -> Iterator[tu
         row_size: Units of work of a row of one text.
         budget: Most units at once.
     """
+    # Several texts only where all of their rows fit: otherwise one, in pieces.
     texts_at_once = max(1, budget // (rows * row_size))
     rows_at_once = rows if rows * row_size <= budget else max(1, budget // row_size)
     for first_text in range(0, texts, texts_at_once):
@@ -132,6 +133,7 @@ def _select_texts(arguments: Any, texts: Tensor, count: int) -> Any:
     """Return arguments with some rows selected of every tensor that has a row for each of `count` texts."""
 
     def selected(value: Any) -> Any:
+        # One axis is of positions, and not of texts, even if there are as many.
         has_rows = isinstance(value, Tensor) and value.ndim > 1 and len(value) == count
         return value[texts.to(value.device)] if has_rows else value
 

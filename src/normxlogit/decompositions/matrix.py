@@ -44,17 +44,18 @@ class MatrixMethod(Method):
         scores_by_layer: dict[int, Tensor] = {}
         product: Tensor | None = None  # of the layers so far
         layers_scored = layers or (model.layer_count(),)
-        needed = range(1, max(layers_scored) + 1) if self.rollout else layers_scored
+        needed = range(1, max(layers_scored) + 1) if self.rollout else layers_scored  # a product needs all below
         try:
             weights = position_weights(model, run, request.target)  # (B, K, T)
             for layer, unmasked in self.matrices(model, run, needed):
                 matrix = unmasked.to(weights.device).masked_fill(~is_real, 0.0)  # (B, T, T)
-                if self.rollout and product is not None:
+                if self.rollout and product is not None:  # None at the first layer
                     matrix = _scaled_down(matrix @ product)  # (B, T, T)
                 product = matrix
                 if layer in layers_scored:
                     scores_by_layer[layer] = weights @ matrix  # (B, K, T)
         except UnsupportedModelError as error:
+            # Below this method, errors say what it needs, and not its name.
             raise needs_error(self.info.name, error, per_layer=bool(layers)) from None
         return Scores(torch.stack([scores_by_layer[layer] for layer in layers_scored], 2))  # (B, K, L, T)
 
@@ -85,7 +86,7 @@ class EncoderMatrixMethod(MatrixMethod):
             mask: The real tokens, (B, T).
             budget: Most contributions u_ij at once, see `head_mixes`.
         """
-        layer.prove_layer_of_family(mask, feed_forward=False)
+        layer.prove_layer_of_family(mask, feed_forward=False)  # whose weights these methods do not read
         scores = layer.attention.new_zeros(layer.attention[:, 0].shape)  # (B, T, T)
         for texts, rows, mixed in head_mixes(layer, budget):
             scores[texts, rows] = self.scores_of_mixes(layer, texts, rows, mixed)
@@ -147,6 +148,7 @@ def position_weights(model: TaskModel, run: ForwardPass, target: BatchTargets) -
         if not answer.requires_grad:
             raise UnsupportedModelError("needs a head that gradients pass through, unlike one of quantised activations")
         (gradient,) = torch.autograd.grad(answer.float().sum(), hidden, materialize_grads=True)  # (B, T, H)
+    # A head that does not read a position has no gradient there at all.
     changes_answer = (gradient != 0).any(-1)  # (B, T)
     is_read = (changes_answer & run.batch.mask).float()  # (B, T)
     if not is_read.any(-1).all():
@@ -200,7 +202,7 @@ class Alti(EncoderMatrixMethod):
     def matrix(self, layer: EncoderLayer, mask: Tensor, budget: int) -> Tensor:
         """Return the matrix of a layer, rows divided by their sum."""
         scores = super().matrix(layer, mask, budget)
-        return scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)
+        return scores / scores.sum(-1, keepdim=True).clamp_min(1e-12)  # a row without any reduction stays 0
 
     def scores_of_mixes(self, layer: EncoderLayer, texts: slice, rows: slice, mixed: Tensor) -> Tensor:
         """Return the reductions of the distance to the outputs of the first norm, (b, i, T)."""
@@ -254,7 +256,7 @@ class AttentionRollout(EncoderMatrixMethod):
     R_l = (A_l + I) R_{l-1}, rows divided by their sum, A_l the mean over heads  (Abnar and Zuidema, 2020)
     """
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # without the option `rollout`, which is what the method is
         super().__init__()
 
     def matrix(self, layer: EncoderLayer, mask: Tensor, budget: int) -> Tensor:

@@ -62,6 +62,7 @@ def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
         UnsupportedModelError: If it has no fixed number of inputs, as a linear map has.
     """
     weight: Any = getattr(module, "weight", None)
+    # Weights that are offloaded are known only when the module is called.
     if type(module) is nn.Linear and _is_plain(weight) and not weight.is_meta:
         bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
         return weight.float(), bias.float()
@@ -71,9 +72,9 @@ def linear_weights(module: nn.Module) -> tuple[Tensor, Tensor]:
     device, dtype = torch.device("cpu"), torch.float32
     if isinstance(weight, Tensor):  # and not a method, as in torch's quantised modules
         device = device if weight.is_meta else weight.device  # offloaded weights are moved when the module is called
-        dtype = weight.dtype if weight.is_floating_point() else dtype
+        dtype = weight.dtype if weight.is_floating_point() else dtype  # quantised weights tell no precision of inputs
     origin = torch.zeros(1, count, device=device, dtype=dtype)
     unit_vectors = torch.eye(count, device=device, dtype=dtype)  # (in, in)
     bias = module(origin).float()  # (1, out)
     columns = module(unit_vectors).float()  # (in, out)
-    return (columns - bias).T, bias[0]
+    return (columns - bias).T, bias[0]  # (out, in), (out,)

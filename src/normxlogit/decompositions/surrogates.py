@@ -45,8 +45,10 @@ def _lasso_weights(columns: Floats, answers: Floats, alpha: float, importance: F
         alpha: The penalty.
         importance: How much each answer counts, (N,); None for all alike.
     """
+    # Of a single target scikit-learn may drop the axis.
     weights = np.atleast_2d(_regressor(alpha).fit(columns, answers, sample_weight=importance).coef_)  # (K, M)
     deviations = answers.std(0)  # (K,)
+    # Equal answers have no weights in any unit.
     for target in np.flatnonzero((weights == 0).all(1) & (deviations > 0)):
         fitted = _regressor(alpha).fit(columns, answers[:, target] / deviations[target], sample_weight=importance)
         weights[target] = fitted.coef_ * deviations[target]
@@ -130,7 +132,8 @@ class ContextCite(_Surrogate):
     def fit(self, present: Booleans, answers: Floats) -> Floats:
         """Fit the weights."""
         scale = present.std(0)  # (M,)
-        scale[scale == 0] = 1.0
+        scale[scale == 0] = 1.0  # of a token that is in all ablations, or in none
+        # Back to the weight of a token's presence, from that of its standardised column.
         return _lasso_weights((present - present.mean(0)) / scale, answers, self.alpha) / scale
 
 
@@ -181,7 +184,7 @@ class KernelShap(_Surrogate):
             size: (count - 1) / (math.comb(count, size) * size * (count - size)) if takes_all else 1.0
             for size in range(1, count)
         }
-        weights = [weight_of_size.get(size, WEIGHT_OF_ENDS) for size in sizes]
+        weights = [weight_of_size.get(size, WEIGHT_OF_ENDS) for size in sizes]  # the ends are sizes 0 and M
         model = _regressor().fit(present.astype(float), answers, sample_weight=weights)
         return np.atleast_2d(model.coef_)  # (K, M), also where the axis of a single target is dropped
 

@@ -90,6 +90,7 @@ class ValueZeroing(MatrixMethod):
         copy = without_cache(clone(model.module))
         values = _value_projections(copy)
         calls = record_layers(model, copy, list(values), run.batch)
+        # A layer with several values has several attentions; one without any is not among the calls.
         if len(calls) != model.layer_count() or any(len(values[call.path]) != 1 for call in calls):
             raise UnsupportedModelError(f"needs {NEEDS}, and a {model.class_name} has other ones")
         for previous, call in itertools.pairwise(calls):
@@ -115,7 +116,7 @@ def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Ten
     Raises:
         UnsupportedModelError: If the layer cannot be run by itself.
     """
-    if call.returned.shape[1] != mask.shape[1]:
+    if call.returned.shape[1] != mask.shape[1]:  # such as BigBird's, which fill a last block
         raise UnsupportedModelError(
             f"needs layers that read the text's tokens and no others, and the model gives {type(call.layer).__name__} "
             "padding of its own"
@@ -136,7 +137,7 @@ def _score_matrix(call: LayerCall, value: str, mask: Tensor, budget: int) -> Ten
         new_directions = normalize(outputs.float(), dim=-1)  # (N, T, H)
         # 1 - cos of nearly equal vectors cancels; half the squared distance of the unit vectors is the same number.
         scores[texts, :, tokens] = (new_directions - directions[texts]).square().sum(-1) / 2  # (N, T)
-    return scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)
+    return scores / scores.sum(-1, keepdim=True).clamp_min(1e-30)  # a row in which nothing changed stays 0
 
 
 def _with_zero_values(values: Tensor, *_: object, tokens: Tensor) -> Tensor:

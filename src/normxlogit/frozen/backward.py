@@ -67,7 +67,7 @@ def frozen_backward(
             handles.append(_register(node, rule, add_constant))
         yield
     except RuntimeError as error:
-        if "inplace" not in str(error):
+        if "inplace" not in str(error):  # as torch says of a saved tensor that was "modified by an inplace operation"
             raise
         raise UnsupportedModelError("the model cannot be frozen: it writes on what its backward pass needs") from error
     finally:
@@ -105,7 +105,8 @@ def _apply(
             raise UnsupportedModelError(
                 f"the model cannot be frozen: {operation_name(node)} does not save what its rule reads"
             ) from error
-        if isinstance(passed, Tensor):  # the gradient of the first input alone
+        # The gradient of the first input alone, in float32 where a norm saved its statistics so.
+        if isinstance(passed, Tensor):
             passed = (passed.to(gradient.dtype), *input_gradients[1:])
         input_gradients = passed
     return tuple([None if index in rule.held else part for index, part in enumerate(input_gradients)])
@@ -150,7 +151,7 @@ class _GraphWalk:
             node, edges = to_visit.pop()
             if edges is not None:
                 self._after_its_inputs(node, edges)
-            elif node not in visited and operation_name(node) != LEAF:
+            elif node not in visited and operation_name(node) != LEAF:  # a leaf that is no entry is a constant
                 visited.add(node)
                 passing = self._before_its_inputs(node)
                 to_visit.append((node, passing))
@@ -172,7 +173,8 @@ class _GraphWalk:
         """Choose the held factor of a product of two tensors; note over which edges the input reaches a node."""
         held_edge = None  # the index of the edge of the held factor
         name = operation_name(node)
-        factors = edges[-2:] if name in PRODUCTS else ()  # the first edge of `addmm` is that of what it adds
+        # The first edge of `addmm` is that of what it adds. By its row a product holds nothing: `edges` has all inputs.
+        factors = edges[-2:] if name in PRODUCTS else ()
         if len(factors) == 2 and all(factor_node is not None for factor_node, _ in factors):  # None: a constant
             left, right = factors
             held = held_factor(left, right, name not in ELEMENTWISE_PRODUCTS, self.input_edges)

@@ -94,8 +94,8 @@ class Conservation:
             return type(value)(self.as_leaf(part, numbers=numbers) for part in value)
         if _is_constant(value):
             leaf = value.detach()
-        elif numbers and type(value) in (int, float) and value and isfinite(value):
-            leaf = torch.tensor(value, dtype=torch.float64)
+        elif numbers and type(value) in (int, float) and value and isfinite(value):  # 0 adds nothing, infinity excludes
+            leaf = torch.tensor(value, dtype=torch.float64)  # without axes, it changes no precision of float tensors
         else:
             return value
         self.leaves.append(leaf.requires_grad_())
@@ -114,6 +114,7 @@ class Conservation:
         """
         name = function_name.strip("_")
         added = range(len(args)) if name in _ADDITIVE else _ADDED_ARGUMENTS.get(name)  # indices of `args`
+        # What is computed of constants alone is a constant, and a leaf where it is added to what depends on the input.
         if added is None or not _depends_on_input((args, kwargs)):
             return args, kwargs
         leaves = list(args)
@@ -126,7 +127,7 @@ class Conservation:
         return tuple(leaves), {**kwargs, **{key: self.as_leaf(kwargs[key]) for key in _added_keywords(name, kwargs)}}
 
     def _watch_overwritten(self, written: Tensor) -> None:
-        """Let a constant that a function writes on be the copy of a leaf."""
+        """Let a constant that a function writes on be the copy of a leaf; zeros add nothing."""
         if _is_constant(written) and not written.is_inference() and written.any():
             written.copy_(self.as_leaf(written.clone()))
 
@@ -168,7 +169,7 @@ class Conservation:
         return None
 
     def hold(self, contribution: Tensor) -> None:
-        """Count the contribution of a held value."""
+        """Count the contribution of a value that a rule holds constant: it is part of the answer, and no input's."""
         self.held.append(contribution.double().sum())
 
     @proof(
@@ -193,7 +194,7 @@ class Conservation:
         if all(gradient is None for gradient in gradients[1 : 1 + input_count]):
             raise UnsupportedModelError("the model cannot be frozen: nothing flows from the input to the answer")
         explained, *products = map(_products, [answer, *inputs, *self.leaves], gradients)
-        by_token = [product.sum(-1) for product in products[:input_count]]
+        by_token = [product.sum(-1) for product in products[:input_count]]  # contributions, whose magnitudes are summed
         of_constants = products[input_count:]
         terms = [explained, *self.held, *by_token, *of_constants]
         # Of each term its sum, and the sum of its magnitudes, to which rounding is relative.
@@ -201,8 +202,10 @@ class Conservation:
         explained_and_total = torch.stack((sums[0], torch.stack(sums[1:]).sum(0)))
         (value, value_size), (total, size) = explained_and_total.tolist()  # one transfer
         dtypes = {*self._dtypes, answer.dtype, *(vector.dtype for vector in inputs)}
+        # Not those of one byte, whose rounding would allow any difference.
         floating = [dtype for dtype in dtypes if dtype.is_floating_point and dtype.itemsize > 1]
         coarsest = max(floating, key=lambda dtype: torch.finfo(dtype).eps)
+        # Written so that NaN is refused.
         if not abs(value - total) <= rounding_of(coarsest) * max(1.0, value_size, size):
             raise UnsupportedModelError(
                 "the model cannot be frozen: contributions of its input and its biases do not add up to its answer, by "
@@ -232,7 +235,8 @@ def _writes_on_first(function_name: str) -> bool:
 
 
 def _is_constant(value: Any) -> bool:
-    """Return whether a value is a tensor of the model's own, or computed from such, that has a gradient."""
+    """Return whether a value is a tensor of the model's own, or computed from such, that may have a gradient."""
+    # A subclass may store quantised values, and a meta tensor, of offloaded weights, has none.
     if type(value) not in (Tensor, nn.Parameter) or value.is_meta:
         return False
     return value.is_floating_point() and not _depends_on_input(value)

@@ -69,7 +69,7 @@ def contributions(
     """
     positions = run.positions if read_positions is None else read_positions
     with without_autocast(run.batch.inputs):
-        if run.head is not None and positions is not None:
+        if run.head is not None and positions is not None:  # for the type: with such a head there are positions
             answer = vocabulary_quantities(run.head, run.answer, target, positions, weights)  # (B, K)
         else:
             if read_positions is not None:  # without a head, the states have no logits there:
@@ -121,7 +121,7 @@ def backpropagated(answer: Tensor, run: FrozenPass, places: Sequence[Place], *, 
     # At the last place it shows whether the answer passes through a single token, whose sink is not held.
     last_place = {max(run.readouts)} if places_with_sinks else set()
     places_read = sorted({*places, *places_with_sinks, *last_place}, reverse=True)
-    sums = answer.sum(0)  # (K,): what one text contributes depends on no other text
+    sums = answer.sum(0)  # (K,): what one text contributes depends on no other text, so one pass serves all
     values, gradients = _contributions_at(sums, run, places_read, retain=retain)
     only_tokens = only_token(values[max(values)]) if places_with_sinks else None
     result = _without_sinks(answer, run, values, places, only_tokens)
@@ -192,16 +192,17 @@ def _without_sinks(
             of_sinks = contributed * held_sinks
             total = total + of_sinks.sum(-1).T
             of_tokens[place] = contributed.masked_fill(held_sinks, 0.0)
+            # For any quantity: which sinks are exempt depends on it.
             sinks_of_side[place.side] |= held_sinks.any(0).to(sinks_of_side[place.side].device)
             if run.proof is not None and place not in entries:  # at an entry, they are among the proof's inputs
-                run.proof.hold(of_sinks[-1])
-        sink[place] = total
+                run.proof.hold(of_sinks[-1])  # of the only quantity
+        sink[place] = total  # of the sinks here and at all later places, which come first in `values`
     is_sink = torch.cat([*sinks_of_side.values()], -1)  # (B, S + T)
     return Contributions(
         answer=answer.detach(),
         values={place: of_tokens[place].transpose(0, 1) for place in places},
         sink={place: sink[place] for place in places},
-        is_sink=is_sink if exempt is not None and is_sink.any() else None,
+        is_sink=is_sink if exempt is not None and is_sink.any() else None,  # without sinks no transfer to ask
     )
 
 
@@ -224,7 +225,7 @@ def _gradients(
     is_batched = len(group) > 1
     one_hot = torch.eye(len(sums), dtype=sums.dtype, device=sums.device)  # (K, K): with a row, one sum counts alone
     weights = one_hot[group] if is_batched else one_hot[group[0]]  # (group, K) or (K,)
-    # In the order of `edges`: first those of the readouts, one after the other.
+    # In the order of `edges`: first those of the readouts, one after the other. An edge may be on no path: unused.
     gradients = iter(torch.autograd.grad(sums, edges, weights, retain, allow_unused=True, is_grads_batched=is_batched))
     values = [readout.contributions([next(gradients) for _ in readout.edges]) for readout in readouts]
     # A single sum has no axis of its own, and neither have zeros where no gradient arrived.
@@ -246,5 +247,6 @@ def proved_by_random_sum(run: FrozenPass) -> FrozenPass:
     if not included.any():  # the values of a regression model may all be large
         included = answer.isfinite()
     random_sum = (answer.masked_fill(~included, 0.0) * weights).sum()
+    # As one quantity of one text, (1, 1). The graph stays for what is explained.
     backpropagated(random_sum[None, None], run, (), retain=True)
     return replace(run, proof=None)

@@ -53,6 +53,7 @@ class FrozenModel:
         self.model = model
         self.module = model.module
         self.name = model.class_name
+        # No cache of keys: the layers of a long pass run again, and would find in it what they wrote at first.
         self._without_cache = without_cache(clone(model.module))
         self._pool = Pool(self._without_cache)
         self.places = ModelPlaces(model)
@@ -71,6 +72,7 @@ class FrozenModel:
     @property
     def head(self) -> Callable[..., Tensor] | None:
         """The head of a language model, at which a pass ends, so that the logits of a vocabulary need no memory."""
+        # Of few logits, or without a proved head, the pass runs to the model's own logits.
         if not self.model.task.outputs.vocabulary or self.model.parts.trunk is None:
             return None
         return self.model.head.tokens
@@ -99,6 +101,7 @@ class FrozenModel:
         """
         main_input = self.model.copy.main_input
         with input_errors(self.module, batch.inputs, main_input), without_autocast(batch.inputs):
+            # The pass that is proved may be this very one; otherwise the batch has a pass of its own.
             return self._first_pass(batch, reading, predict) or self._run_copy(batch, reading, predict)
 
     def _is_long(self, batch: Batch) -> bool:
@@ -151,6 +154,7 @@ class FrozenModel:
 
     def _check_and_hold(self, batch: Batch, reading: Reading, readouts: Readouts) -> None:
         """Refuse a pass without a readout at each place, and hold the attention sinks of others."""
+        # There may be more readouts, where attention sinks are looked for above the lowest place.
         if not readouts.keys() >= set(reading.places):
             raise no_states(self.module)
         if reading.sink_threshold is not None:
@@ -158,6 +162,7 @@ class FrozenModel:
 
     def _layers_to_checkpoint(self, batch: Batch, replaced: Collection[Site]) -> set[str]:
         """Return the paths of the layers that save nothing in a long pass; none if what they hold is replaced."""
+        # Not the modules of places 0, which return embeddings.
         layers = {output.path for place, output in self.places.outputs(batch).items() if place.layer}
         # Replacements inside a layer would not be applied when the layer runs again.
         replaced_inside = any(site.path.startswith(f"{layer}.") for site in replaced for layer in layers)
@@ -209,6 +214,7 @@ class FrozenModel:
             run = self._run_copy(sample, at_inputs, predict, conservation)
             self.modules_to_record |= conservation.modules_to_record
             self.frozen_answers_as_the_model(run)
+            # Not where the text was cut, the point of the path moved, or the caller's precision set to the full one.
             is_same_pass = sample is batch and reading.is_at_text and not is_precision_changed
             explains_batch = is_same_pass and not self._is_long(batch)
             has_head = self.model.parts.trunk is not None
@@ -234,6 +240,7 @@ class FrozenModel:
         """Prove all outputs of the head, on the states that it reads in a pass; of a vocabulary some."""
         conservation = Conservation()
         readout = Readout()
+        # Each pass of a copy of this pool is recorded for the proof.
         pool = Pool(cast(PreTrainedModel, self._without_cache), partial(recorded, proof=conservation))
         head = Head(pool, self.model.parts.head)
         with torch.enable_grad():
@@ -254,6 +261,7 @@ class FrozenModel:
         """Return the logits of a pass that are compared, (1, C) or (1, T, C), of a vocabulary some, (1, T, R)."""
         rows = self._first_text.rows
         if self.head is not None:
+            # Few tokens, as logits are as wide as the vocabulary: the last, which in a decoder read all the others.
             return self.head(batch.real(answer)[-MAX_TOKENS:], rows)[None].float()
         return (answer if rows is None else answer[..., rows]).float()
 
@@ -281,7 +289,7 @@ class FrozenModel:
             model_answer = self.model.answer(inputs) if self.head is None else self.model.states(run.batch)
             expected = self._compared(model_answer, run.batch)
         difference = largest_difference(answer, expected.to(answer.device))
-        if not difference <= SUM_ERROR * tolerance_for(expected):
+        if not difference <= SUM_ERROR * tolerance_for(expected):  # written so that NaN is refused
             raise UnsupportedModelError(
                 f"{self.name} cannot be frozen: the pass gives another answer than the model, by {difference:.2g}"
             )

@@ -37,8 +37,8 @@ def layers_read(read_at: ReadAt, count: int, first: int = 0) -> Indices:
         MethodError: If there is no such layer.
     """
     if read_at == "middle":
-        return (count // 2,)
-    if isinstance(read_at, str):
+        return (count // 2,)  # of a model of one layer the embeddings, 0
+    if isinstance(read_at, str):  # "first-half" or "all"
         last_of_first_half = max(count // 2, 1)
         last_read = count - 1  # the contributions are read in what layers read, and none reads the last one's output
         last = last_read if read_at == "all" else min(last_of_first_half, last_read)
@@ -87,7 +87,7 @@ def _read_entry(
     Returns:
         The states at this point, (B, T, H).
     """
-    with torch._C.DisableTorchFunction():
+    with torch._C.DisableTorchFunction():  # as in `_read_layer`
         states = embeddings.detach()
         direction = states if start is None else states - start.to(states)
         states_at_point = states if point == 1.0 else states - (1 - point) * direction
@@ -161,7 +161,8 @@ class ModelPlaces:
             read_words = partial(_read_entry, readouts, WORDS)
             read_at_point = partial(read_words, start=reading.baseline, point=reading.point)
             lookups.append(Lookup(path, ids, read_at_point, mask))
-            # What further tables hold for the ids of the tokens is the tokens' contribution, too.
+            # What further tables hold for the ids of the tokens is the tokens' contribution, too, however often they
+            # are looked up.
             lookups += [Lookup(path, ids, read_words, mask, once=False) for path in self._further_tables(batch)]
         return lookups
 
@@ -196,6 +197,7 @@ class ModelPlaces:
     def _layers_of_source(self, batch: Batch, read_at: ReadAt) -> Indices:
         """Return the layers of the encoder at which `read_at` reads contributions of a source, 0 for its entry."""
         count = sum(place.side is Side.SOURCE for place in self.outputs(batch))
+        # Named layers become the entry where layers are not known; a layer by its number is refused.
         if read_at == 0 or (not count and isinstance(read_at, str)):
             return (0,)
         if not count:
@@ -211,12 +213,13 @@ class ModelPlaces:
         output_count = len(parts.outputs or ())
         if read_at == 0:
             return (0,)
-        if isinstance(read_at, int):
+        if isinstance(read_at, int):  # if no module returns this layer's output, `_outputs_read` refuses it
             return layers_read(read_at, output_count or self.model.layer_count())
         # At layers, a picture is read through its placeholder tokens.
         if output_count == 0 or not _has_patches_of_tokens(batch):
             return (0,)
-        # Pictures are inserted after the embeddings, and further tables may be looked up by later layers.
+        # Pictures are inserted after the embeddings, and further tables may be looked up by later layers: their
+        # contributions are not in the embeddings' output, so that the lowest layer read is the first.
         is_bypassed = parts.embedding_output is None or bool(self._further_tables(batch) or batch.media)
         return layers_read(read_at, output_count, first=1 if is_bypassed else 0)
 

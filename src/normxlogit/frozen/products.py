@@ -110,7 +110,7 @@ def stretched(left: Edge, right: Edge, matrices: bool, input_edges: InputEdges) 
         product_shape = torch.broadcast_shapes(left_shape, right_shape)
         is_left_stretched = _is_broadcast(left_shape, product_shape)
         is_right_stretched = _is_broadcast(right_shape, product_shape)
-    if is_left_stretched == is_right_stretched:
+    if is_left_stretched == is_right_stretched:  # both or neither, which tells nothing
         return None
     return LEFT if is_left_stretched else RIGHT
 
@@ -154,7 +154,8 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
         if name == "Mul" and _is_activation(node, input_edges):
             return ACTIVATION
         edges = input_edges[node]
-        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:  # the other operand of a sum may not be activated
+        # The other operand of a sum may not be activated; an entry of the input has no edges.
+        if name not in _ACTIVATION_KEEPING or len(set(edges)) != 1:
             return NEITHER
         node, _ = edges[0]
     return NEITHER
@@ -163,16 +164,17 @@ def _activation_rank(edge: Edge, input_edges: InputEdges) -> int:
 def _is_activation(product: Any, input_edges: InputEdges) -> bool:
     """Return whether a product is an activation that is written out, such as x * sigmoid(x)."""
     factors = [edge for edge in product.next_functions if edge[0] in input_edges]
-    pairs = permutations(factors) if len(factors) == 2 else ()
+    pairs = permutations(factors) if len(factors) == 2 else ()  # either may be the function of the other
     return any(_function_of(later, earlier, input_edges) for later, earlier in pairs)
 
 
 def _computed_from(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
     """Return whether a factor, `later`, was computed from all of another, `earlier`, a few operations ago."""
     origin = _origin(earlier, input_edges)
-    if _origin(later, input_edges) == origin:
+    if _origin(later, input_edges) == origin:  # both are one tensor, as in x * x
         return False
-    # Autograd numbers operations in their order: what has a lower number was computed before the origin.
+    # Autograd numbers operations in their order: what has a lower number was computed before the origin. A leaf, which
+    # is before all, has the highest number.
     origin_number = 0 if operation_name(origin[0]) == LEAF else origin[0]._sequence_nr()
     edges_to_visit = deque([later])
     visited = set[Edge]()
@@ -198,7 +200,7 @@ def _function_of(later: Edge, earlier: Edge, input_edges: InputEdges) -> bool:
                 return False
             visited.add(edge)
             edges_to_visit += input_edges[edge[0]]
-    return bool(visited)
+    return bool(visited)  # none if both have one origin, as in x * x
 
 
 def _origin(edge: Edge, input_edges: InputEdges) -> Edge:

@@ -44,6 +44,7 @@ class Readout:
             An equal tensor, on which the model may write.
         """
         is_leaf = enters or not state.requires_grad  # without a graph, nothing of the input is below
+        # What the model gets is a copy: it may write on it, and `vectors` has what the state was.
         with_graph = state.detach().requires_grad_() if is_leaf else state.clone()
         self.edges.append(get_gradient_edge(with_graph))
         self.vectors.append(state.detach() if vector is None else vector)
@@ -72,6 +73,7 @@ class Readout:
                 axes_of_states = tuple(range(2 - tokens.ndim, 0))  # all behind those of texts and tokens
                 values = products.sum(axes_of_states)  # (..., B, T)
                 total = values if total is None else total + values
+        # Where no gradient arrived, (B, T) zeros.
         return torch.zeros_like(self.tokens.flatten(2)[..., 0], dtype=torch.float32) if total is None else total
 
     def by_token(self, states: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ _SAVING_OUTPUTS = frozenset(
     for name in ("tanh", "sigmoid", "expm1", "expit", "log_softmax", "tanh_", "sigmoid_", "expm1_")
     if hasattr(namespace, name)
 ) | {torch.nn.functional.log_softmax}
-"""Functions of which torch saves only the output."""
+"""Functions of which torch saves only the output, while their slopes read the input; `expit` is the sigmoid."""
 
 
 class Recording(TorchFunctionMode):
@@ -42,10 +42,10 @@ class Recording(TorchFunctionMode):
         switches_gradients = func is torch._C._set_grad_enabled
         saves_output = func in _SAVING_OUTPUTS
         if proof is not None:
-            if switches_gradients or saves_output:
+            if switches_gradients or saves_output:  # what a pass without a recording would do otherwise
                 proof.require_recording()
             args, kwargs = proof.as_leaves(getattr(func, "__name__", ""), args, kwargs)
-        if switches_gradients:  # what a model computes without gradients is part of its answer, too
+        if switches_gradients:  # not called: what a model computes without gradients is part of its answer, too
             return None
         saved_input = _saved_input(func, args, kwargs) if saves_output else None
         result = func(*args, **kwargs)
@@ -69,6 +69,7 @@ def _saved_input(func: Any, args: Any, kwargs: Inputs) -> Tensor:
     """
     x = args[0] if args else kwargs["input"]
     in_place = func.__name__.endswith("_")
+    # Saved before the function runs, which may write on it.
     return _Saved.apply(x.clone() if in_place else x)  # type: ignore[no-untyped-call]
 
 

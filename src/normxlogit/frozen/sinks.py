@@ -32,7 +32,7 @@ def detached_sinks(readouts: Readouts) -> Iterator[None]:
         """
         nonlocal exempt
         readout = readouts[place]
-        state_output = readout.edges[0].output_nr
+        state_output = readout.edges[0].output_nr  # a layer's readout has one edge
         gradient = gradients[state_output]
         if gradient is None:
             return gradients
@@ -48,6 +48,7 @@ def detached_sinks(readouts: Readouts) -> Iterator[None]:
         readout.by_token(passed).masked_fill_(mask, 0.0)
         return *gradients[:state_output], passed, *gradients[state_output + 1 :]
 
+    # Without sinks no place is hooked: the last one is for the exemption of a sink alone.
     places_with_sinks = [place for place, readout in readouts.items() if readout.is_sink is not None]
     hooked_places = {last_place, *places_with_sinks} if places_with_sinks else set[Place]()
     handles = [  # a hook runs after the gradient of the state was taken

@@ -138,7 +138,7 @@ def is_natural_power(node: Any) -> bool:
 
 def power(node: Any, gradient: Tensor, input_gradients: Gradients, add_constant: AddConstant) -> Tensor | Gradients:
     """Hold all but one of the factors of x^n; hold roots and reciprocals."""
-    if not is_natural_power(node):
+    if not is_natural_power(node):  # then the row holds all inputs
         return keep_value(node, gradient, input_gradients, add_constant)
     gradient_of_base = input_gradients[0]  # torch's own, to which all n factors pass it; of these one does
     return input_gradients if gradient_of_base is None else gradient_of_base / node._saved_exponent
@@ -146,7 +146,7 @@ def power(node: Any, gradient: Tensor, input_gradients: Gradients, add_constant:
 
 def layer_norm(node: Any, gradient: Tensor, input_gradients: Gradients, add_constant: AddConstant) -> Tensor:
     """Hold the standard deviation; the mean is linear (Ali et al., 2022, section 3.2)."""
-    inverse_deviation = node._saved_result2  # 1 / sigma
+    inverse_deviation = node._saved_result2  # 1 / sigma; the bias is a leaf of a pass that is proved, no held value
     scaled: Tensor = _times(gradient, node._saved_weight) * inverse_deviation
     normalised_axes = tuple(range(-len(node._saved_normalized_shape), 0))
     return scaled.sub_(scaled.mean(normalised_axes, keepdim=True))
@@ -178,7 +178,7 @@ def batch_norm(node: Any, gradient: Tensor, input_gradients: Gradients, add_cons
     else:
         epsilon = node._saved_eps if hasattr(node, "_saved_eps") else node._saved_epsilon  # as cuDNN and MIOpen say
         scaled = scaled * _by_channel(torch.rsqrt(node._saved_running_var + epsilon), gradient)
-        if add_constant:
+        if add_constant:  # a fixed mean is subtracted, and is no leaf
             add_constant(-scaled * _by_channel(node._saved_running_mean, gradient))
     # Torch's own gradient of the bias is wrong where the gradient is not contiguous (2.13, CPU, evaluation mode).
     bias = None if input_gradients[2] is None else gradient.sum(other_axes)

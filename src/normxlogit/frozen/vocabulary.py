@@ -62,7 +62,7 @@ def _quantities(head: HeadCall, states: Tensor, target: BatchTargets) -> Tensor:
         leaf = states[rows].detach().requires_grad_()
         with torch.enable_grad(), Recording():
             logits = head(leaf).float()  # (n, V)
-        value = target.quantity(logits, rows)  # (n, K)
+        value = target.quantity(logits, rows)  # (n, K), by the targets of these rows
         values.append(value.detach())
         if states.requires_grad:
             totals = value.sum(0)  # (K,)
@@ -70,7 +70,7 @@ def _quantities(head: HeadCall, states: Tensor, target: BatchTargets) -> Tensor:
                 by_target = [torch.autograd.grad(total, leaf, retain_graph=True)[0] for total in totals]  # (n, H)
             gradients.append(torch.stack(by_target, 1))
     answer = torch.cat(values)  # (N, K)
-    if not gradients:
+    if not gradients:  # nothing of the input is below the states: the values alone
         return answer
     zeros = states - states.detach()  # (N, H): they change no value, and have a gradient
     return answer + (zeros[:, None] * torch.cat(gradients)).sum(-1)

@@ -64,7 +64,7 @@ class UnitAnswers:
 
     def without(self, sets: Sequence[Tokens]) -> list[Answer]:
         """Return the answers to the input without each of several sets of tokens."""
-        self.removed_sets.update(sets)
+        self.removed_sets.update(sets)  # a set that was asked before is answered without another run
         return list(self.answers([TextRemoval(0, tokens) for tokens in sets]))
 
 
@@ -90,11 +90,12 @@ def answers_to_text(model: TaskModel, encoding: Encoding, a: Attribution, units:
     parts = removable.parts if units is None else removable.parts[: removable.singles]
     is_masked = encoding.signal is None and masks(model)
     removable = removable._replace(
-        parts=sorted(parts, key=lambda part: part.tokens),
+        parts=sorted(parts, key=lambda part: part.tokens),  # in the order of the text
         removed_by="masked" if is_masked else removable.removed_by,  # regions and moments have a way of their own
     )
     answers = TextAnswers(model, [encoding], [a], masked=is_masked, progress=VERIFYING)
     value_of, quantity = _value_of_text(model, a)
+    # A text without any of its words still has an answer.
     return UnitAnswers(a, removable, answers, value_of, quantity, may_be_empty=True)
 
 
@@ -120,7 +121,7 @@ def _value_of_text(model: TaskModel, a: Attribution) -> tuple[Callable[[Answer],
         return float(np.log(max(answer.value, LEAST_PROBABILITY)))
 
     def label_value(answer: Answer) -> float:
-        if answer.logits is None:
+        if answer.logits is None:  # for the type: only answers about whole texts are read here
             raise ValueError("an answer of a text that is classified has logits")
         logits = answer.logits.double()  # (C,)
         if target.contrast_id is not None:

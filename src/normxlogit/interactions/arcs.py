@@ -83,6 +83,7 @@ class ArcsBlock(OwnBlock):
         """Return the middle of each name, in characters from the beginning of the line."""
         widths = [cell_len(name) for name in self.names]
         starts = accumulate((width + 1 for width in widths), initial=0)  # of each name with its space, and the end
+        # Without the last start, which is the end.
         return [start + (width - 1) / 2 for start, width in zip(starts, widths, strict=False)]
 
     @property
@@ -140,7 +141,7 @@ class ArcsBlock(OwnBlock):
         first_unit, filled_width = 0, 0
         for unit, name in enumerate(self.names):
             name_width = cell_len(name) + 1  # with a space
-            if unit > first_unit and filled_width + name_width > width:
+            if unit > first_unit and filled_width + name_width > width:  # a line has one unit at least, however long
                 rows.append(range(first_unit, unit))
                 first_unit, filled_width = unit, 0
             filled_width += name_width
@@ -149,7 +150,7 @@ class ArcsBlock(OwnBlock):
     def _middles_of(self, row: range) -> dict[int, int]:
         """Return the column of the middle of each unit of a line."""
         middles = self._middles()
-        line_start = middles[row.start] - (cell_len(self.names[row.start]) - 1) / 2
+        line_start = middles[row.start] - (cell_len(self.names[row.start]) - 1) / 2  # where its first name begins
         return {unit: round(middles[unit] - line_start) for unit in row}
 
 
@@ -170,7 +171,7 @@ def _arc_line(arc: Arc, row: range, middles: Mapping[int, int]) -> str:
     left_end = "╭" if arc.left in row else "─"
     right_end = "╮" if arc.right in row else "─"
     inner_width = max(0, right_column - left_column - 1)
-    label_fits = len(arc.label) + 2 <= inner_width
+    label_fits = len(arc.label) + 2 <= inner_width  # with a stroke on each side
     inner = arc.label.center(inner_width, "─") if label_fits else "─" * inner_width
     label_behind = "" if label_fits else f" {arc.label}"
     return " " * left_column + left_end + inner + right_end + label_behind

@@ -126,7 +126,7 @@ def _explained_input(place: int, unit_answers: UnitAnswers, budget: int) -> Pair
     try:
         return explain_pairs(unit_answers, budget)
     except InputError as error:
-        raise InputError(f"input {place}: {error}") from None
+        raise InputError(f"input {place}: {error}") from None  # the cause says the same
 
 
 def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> AnswersOfInputs:
@@ -140,7 +140,7 @@ def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> An
     model = explainer.task_model
     model.task.check_input(model, "one input")
     model.refresh()  # labels, limits and inputs are read before the input
-    encodings, is_single = model.task.encode(model, inputs)
+    encodings, is_single = model.task.encode(model, inputs)  # once, for the explanation and for what is left out
     explain_options: dict[str, Any] = {name: options.get(name) for name in ("contrast", "method")}
     explain_options["target"] = checked_target(options.get("target"))
     attributions = explainer(encodings, **explain_options)
@@ -169,7 +169,7 @@ def answers_to_prompts(explainer: Explainer, prompts: Any, completions: Any, opt
     """
     _check_no_label(options)
     units: Any = options.get("units") or OF_PROMPT
-    is_single = isinstance(completions, str)
+    is_single = isinstance(completions, str)  # a prompt may itself be a list, of messages
     prompt_list = [prompts] if is_single else list(prompts)
     completion_list = [completions] if is_single else list(completions)
     if len(prompt_list) != len(completion_list):
@@ -202,6 +202,7 @@ def answers_to_documents(
             "documents= needs the folder normxlogit/grounding, which is not there; run: "
             "pip install --force-reinstall --no-deps normxlogit"
         )
+    # Here, as the folder may be missing.
     from ..grounding.citations.cited_answer import read_answered
 
     _check_no_label(options)
@@ -227,7 +228,7 @@ def whole_documents(sentences: Mapping[str, Span]) -> dict[str, Span]:
     spans: dict[str, Span] = {}
     for name, (start, end) in sentences.items():
         document = name.rpartition(":")[0]
-        document_start, _ = spans.get(document, (start, end))
+        document_start, _ = spans.get(document, (start, end))  # of its first sentence
         spans[document] = document_start, end
     return spans
 

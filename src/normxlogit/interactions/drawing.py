@@ -29,7 +29,7 @@ def pairs_blocks(result: Pairs, **_: Any) -> list[Block]:
 
 def _header(result: Pairs) -> Header:
     """Return the answer, how far pairs explain it, and what the test of the first pair says."""
-    tested = str(result.pairs[0]) if result.pairs else ""
+    tested = str(result.pairs[0]) if result.pairs else ""  # no sentence
     described = header([result.attribution], tested)
     target = shortened(visible(result.attribution.target.name), LONGEST)
     facts = [
@@ -52,7 +52,7 @@ def explained_text(result: Pairs) -> str:
 
 def _arc(pair: Pair) -> Arc:
     """Return the arc between the units of a pair, with its joint effect."""
-    left, right = sorted(pair.units)
+    left, right = sorted(pair.units)  # places in the text
     return Arc(left, right, effect=pair.joint, label=f"{pair.joint:+.1f}", sentence=str(pair))
 
 

@@ -62,6 +62,7 @@ def plan(units: int, budget: int, *, may_be_empty: bool) -> Plan:
     """
     if units < 2:
         raise InputError(f"a pair needs two units, and the input has {units} that can be left out")
+    # All masks have the empty input among them.
     if may_be_empty and units <= MOST_EXACT and 2**units <= budget:
         return Plan(exact=True, masks=2**units, tested=MOST_TESTED)
     if not LEAST_BUDGET <= budget <= MOST_BUDGET:
@@ -73,7 +74,8 @@ def plan(units: int, budget: int, *, may_be_empty: bool) -> Plan:
         raise InputError(
             f"the input has {units} units, and no answer without all of them: pairs need {LEAST_UNITS} units then"
         )
-    # The pass of the whole input, which is no mask of the regression, counts as one of the tests.
+    # The pass of the whole input, which is no mask of the regression, counts as one of the tests. With the least
+    # budget one pair is tested.
     tested = min(MOST_TESTED, (budget // SHARE_OF_TESTS - 1) // PASSES_OF_TEST)
     return Plan(exact=False, masks=budget - 1 - PASSES_OF_TEST * tested, tested=tested)
 
@@ -108,7 +110,7 @@ def explain_pairs(unit_answers: UnitAnswers, budget: int) -> Pairs:
         joint=effects.joint.astype(np.float32),
         r2=effects.r2,
         exact=planned.exact,
-        passes=len(unit_answers.removed_sets),
+        passes=len(unit_answers.removed_sets),  # those of the tests, too, which have run by now
         pairs=confirmed,
         rejected=len(tested) - len(confirmed),
     )
@@ -140,7 +142,7 @@ def tested_pairs(unit_answers: UnitAnswers, effects: Effects, count: int) -> lis
     results = run_searches([unit_answers.attribution] * len(pairs), removables, answers)
     tested = []
     for pair, result in zip(pairs, results, strict=True):
-        if result.verified is not None:
+        if result.verified is not None:  # for the type: two parts can always be removed together
             tested_pair = Pair(
                 units=pair,
                 joint=float(effects.joint[pair]),
@@ -155,6 +157,7 @@ def tested_pairs(unit_answers: UnitAnswers, effects: Effects, count: int) -> lis
 def measured_difference(unit_answers: UnitAnswers, pair: tuple[int, int]) -> float:
     """Return the joint effect of two units in the whole input: what they do together beyond what each does alone."""
     present = np.ones((4, len(unit_answers.removable.parts)), bool)
+    # Row 0 is the whole input; rows 1 and 3 lack the first unit, 2 and 3 the second.
     present[[1, 3], pair[0]] = False
     present[[2, 3], pair[1]] = False
     whole, without_first, without_second, without_both = unit_answers.values(present).tolist()
@@ -168,5 +171,5 @@ def is_confirmed(pair: Pair, values: Floats) -> bool:
         pair: The pair.
         values: The values of masks, (N,).
     """
-    agrees = pair.joint * pair.tested > 0
+    agrees = pair.joint * pair.tested > 0  # in sign
     return agrees and min(abs(pair.joint), abs(pair.tested)) >= LEAST_EFFECT * float(values.std())

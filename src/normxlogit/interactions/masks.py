@@ -9,7 +9,7 @@ from ..methods.perturbation import Booleans, random_subsets
 MOST_EXACT = 12
 """Most units of which all masks can be asked."""
 
-SEED = 0
+SEED = 0  # the same masks in every call
 
 
 def all_masks(units: int) -> Booleans:
@@ -39,9 +39,9 @@ def complementary_masks(units: int, most: int) -> Booleans:
         halves = all_masks(units)[1 : 2 ** (units - 1)]
         halves = np.random.default_rng(SEED).permutation(halves)
     else:
-        halves = np.unique(random_subsets(units - 1, most, SEED), axis=0)  # (N', M - 1)
+        halves = np.unique(random_subsets(units - 1, most, SEED), axis=0)  # (N', M - 1), which it sorts: shuffled again
         halves = np.random.default_rng(SEED).permutation(halves)
         halves = np.pad(halves, ((0, 0), (0, 1)))  # without the last unit, likewise
-        halves = halves[halves.any(1)]
+        halves = halves[halves.any(1)]  # not the empty input, whose complement is the whole one
     halves = halves[: most // 2]  # (N / 2, M)
     return np.stack([halves, ~halves], 1).reshape(-1, units)

@@ -65,11 +65,12 @@ class Columns:
     """
 
     def __init__(self, contributions: Floats, most_paired: int = MOST_PAIRED) -> None:
-        total = float(np.abs(contributions).sum()) or 1.0
+        total = float(np.abs(contributions).sum()) or 1.0  # where all are 0, they stay 0
         self.contributions: Floats = contributions / total  # (M,)
         relative_sizes = np.abs(contributions) / total * len(contributions)  # (M,), of mean 1, or all 0
         strengths = relative_sizes + LEAST_STRENGTH
         self.strengths: Floats = strengths / strengths.mean()  # (M,), of mean 1
+        # In the order of the units, so that the first of a pair is the earlier one.
         paired = np.sort(np.argsort(-self.strengths, kind="stable")[:most_paired]).tolist()
         self.pairs: Indices = np.array(list(combinations(paired, 2)), int).reshape(-1, 2)  # (P, 2)
 
@@ -118,7 +119,7 @@ class PairModel:
     ) -> None:
         self.columns = Columns(contributions, most_paired)
         self.mean = float(values.mean())
-        scale = float(values.std()) or 1.0
+        scale = float(values.std()) or 1.0  # of equal values all weights are 0
         standardised = (values - self.mean) / scale  # (N,)
         matrix = self.columns.of(present)  # (N, C)
         variances = [self.columns.variances(settings) for settings in GRID]  # (C,) each
@@ -137,6 +138,7 @@ class PairModel:
 
         Of a function of at most two units with signs of -1 and 1 they are twice, and four times, the weights.
         """
+        # In the order of columns, see `Columns.of`: weight 0 is the constant's, 1 that of the contributions' sum.
         units = len(self.columns.contributions)
         single = 2 * (self.weights[2 : 2 + units] + self.weights[1] * self.columns.contributions)  # (M,)
         joint = np.zeros((units, units))
@@ -186,13 +188,14 @@ def _r2_kept_aside(covariances: Sequence[Floats], values: Floats) -> float:
         The share of their variance that is explained; NaN if they are equal.
     """
     variation = float(np.square(values - values.mean()).sum())
-    if variation == 0:
+    if variation == 0:  # nothing to explain
         return float("nan")
     part_of_row = np.arange(len(values)) // 2 % min(FOLDS, len(values) // 2)  # (N,), complementary masks together
     error = 0.0
     for part in range(int(part_of_row.max()) + 1):
         aside = np.flatnonzero(part_of_row == part)
         rest = np.flatnonzero(part_of_row != part)
+        # The settings too are chosen without the part that is kept aside.
         best = _best_fit([covariance[np.ix_(rest, rest)] for covariance in covariances], values[rest])
         predicted = covariances[best.settings][np.ix_(aside, rest)] @ best.dual
         error += float(np.square(values[aside] - predicted).sum())

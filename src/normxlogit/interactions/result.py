@@ -63,7 +63,7 @@ def largest_pairs(joint: FloatArray | Float64Array, count: int) -> list[tuple[in
         joint: The joint effect of each two of M units, (M, M), symmetric.
         count: How many pairs are returned at most.
     """
-    first, second = np.triu_indices(len(joint), 1)
+    first, second = np.triu_indices(len(joint), 1)  # each two once
     ranked = np.argsort(-np.abs(joint[first, second]), kind="stable")[:count]
     return list(zip(first[ranked].tolist(), second[ranked].tolist(), strict=True))
 
@@ -93,13 +93,13 @@ def kind_of(verified: Verification) -> Kind:
     """
     goes_without_first, goes_without_second = map(_answer_goes, verified.single)
     goes_without_both = _answer_goes(verified.together)
-    if goes_without_both and goes_without_first and goes_without_second:
+    if goes_without_both and goes_without_first and goes_without_second:  # either one alone is not enough
         return "needed both"
     if goes_without_both and not goes_without_first and not goes_without_second:
         return "either will do"
-    if not goes_without_both and (goes_without_first or goes_without_second):
+    if not goes_without_both and (goes_without_first or goes_without_second):  # what one did, the other undid
         return "turns round"
-    return "together"
+    return "together"  # the answers without them tell no more, as where one unit decides alone
 
 
 def _answer_goes(removal: Removal) -> bool:

@@ -33,7 +33,7 @@ def exact_effects(values: Floats) -> Effects:
     Args:
         values: The value of each mask, (2^M,), in the order of `all_masks`.
     """
-    units = len(values).bit_length() - 1
+    units = len(values).bit_length() - 1  # M of 2^M
     single, joint = np.zeros(units), np.zeros((units, units))
     for first in range(units):
         difference = _difference(values, first)  # (2^(M-1),)
@@ -57,7 +57,7 @@ def _difference(values: Floats, unit: int) -> Floats:
 
 def _mean_over_sizes(values: Floats) -> float:
     """Return the mean over sizes of the means over masks of that size, of the values of all masks, (2^M,)."""
-    units = len(values).bit_length() - 1
+    units = len(values).bit_length() - 1  # as in `exact_effects`
     sizes = all_masks(units).sum(1)  # (2^M,)
     masks_of_size = np.array([comb(units, size) for size in range(units + 1)])  # (M + 1,)
     weights = 1 / ((units + 1) * masks_of_size[sizes])  # (2^M,)
@@ -74,10 +74,10 @@ def explained_share(values: Floats) -> float:
         values: The value of each mask, (2^M,), in the order of `all_masks`.
     """
     variance = float(values.var())
-    if variance == 0:
+    if variance == 0:  # nothing to explain
         return float("nan")
     signs = 2.0 * all_masks(len(values).bit_length() - 1) - 1  # (2^M, M)
     singles = signs.T @ values / len(values)  # (M,)
     products = signs.T @ (signs * values[:, None]) / len(values)  # (M, M)
-    pairs = np.triu(products, 1)
+    pairs = np.triu(products, 1)  # each once, and not a unit with itself
     return float((np.square(singles).sum() + np.square(pairs).sum()) / variance)

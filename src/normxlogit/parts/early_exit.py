@@ -64,7 +64,7 @@ def find_early_exit(pool: ModelPool, trunk: Call, calls: Calls, inputs: Inputs) 
         inputs: Its inputs, (B, T).
     """
     hidden = trunk.hidden
-    if hidden is None:
+    if hidden is None:  # for the type: a proved trunk has returned states
         return []
     with attempted(), torch.inference_mode():  # skipping layers may fail in any way: then none can be skipped
         layers = _layers_reaching_head(pool, trunk, calls, inputs)
@@ -100,11 +100,11 @@ def _reaches_head(pool: ModelPool, trunk: Call, layer: Call, inputs: Inputs) -> 
         """Add a thousandth of its neighbour to each coordinate of the state, in place: the output keeps its form."""
         state = tensor_of(output)
         if state is not None:
-            state.add_(state.roll(1, -1), alpha=1e-3)
+            state.add_(state.roll(1, -1), alpha=1e-3)  # a multiple of the state itself could be taken out by a norm
         return output
 
     changed = run_trunk(pool, trunk.path, inputs, replace={Site(layer.path, call=0): perturb})
-    return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)
+    return trunk.hidden is not None and not torch.equal(changed, trunk.hidden)  # None: for the type, as above
 
 
 def _with_inputs_as_states(output: Any, arguments: CallArguments) -> Any:
@@ -123,10 +123,10 @@ def _with_inputs_as_states(output: Any, arguments: CallArguments) -> Any:
             field_key: The name of the field, or its place in a tuple.
             value: What the layer returned there: a state if it is (B, T, H).
         """
-        if not isinstance(value, Tensor) or value.ndim != 3:
+        if not isinstance(value, Tensor) or value.ndim != 3:  # such as probabilities or a cache
             return value
         keys = [key for key, given in unused_inputs.items() if _has_form(given, value)]
-        if not keys:
+        if not keys:  # the layer was given no such state: it made this one itself
             return value
         return unused_inputs.pop(field_key if field_key in keys else keys[0])
 

@@ -83,6 +83,7 @@ class Lookup:
         ids = self.ids.to(indices.device)
         width = self.ids.shape[1]
         if self.placeholder_mask is not None and indices.shape == ids.shape:
+            # Compared as if the model had looked placeholders up by their own ids.
             indices = torch.where(self.placeholder_mask, ids.to(indices), indices)
         if torch.equal(indices, ids):
             return self.change(output)
@@ -112,7 +113,7 @@ def changed_lookups(name: str, lookups: Sequence[Lookup]) -> Iterator[Replacemen
         output = tensor_of(returned)
         indices = arguments.main_input
         if output is None or not isinstance(indices, Tensor):
-            return None
+            return None  # the output stays, as below for other indices
         # Lookups of equal ids in one table take turns: the one that was changed the fewest times is next.
         for index in sorted(range(len(lookups)), key=times_changed.__getitem__):
             replacement = lookups[index].replacement(output, indices) if lookups[index].path == path else None

@@ -99,7 +99,7 @@ def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece, *
     model = pool.model
     inputs = traced.inputs
     hidden = trunk.hidden
-    if hidden is None:
+    if hidden is None:  # for the type: candidates have returned some
         raise HeadMismatchError("no hidden states")
     head = Head(pool, _with_trunk(piece, model, trunk, hidden, inputs.get("input_ids")))
     hidden = head.piece.swap_if_time_first(hidden)  # (B, T, H)
@@ -110,7 +110,7 @@ def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece, *
     tokenwise = rows_are_proved or answers_texts or head_reads_tokens_alone(logits, traced.logits[0])
     if over_vocabulary and not tokenwise:
         raise HeadMismatchError("the vocabulary's logits at a token depend on other tokens")
-    if tokenwise and not quantises_by_batch(model):
+    if tokenwise and not quantises_by_batch(model):  # where it does, tokens side by side change each other's logits
         difference = largest_difference(head.first_tokens(hidden[0, :1], inputs, rows), logits[:1])
         # It is NaN, which is accepted here, where the head pools two positions: its task then sets `Headpiece.repeats`.
         if difference > batch_tolerance(logits):
@@ -121,6 +121,7 @@ def prove_head(pool: ModelPool, trunk: Call, traced: Traced, piece: Headpiece, *
 def _with_trunk(piece: Headpiece, model: PreTrainedModel, trunk: Call, hidden: Tensor, ids: Tensor | None) -> Headpiece:
     """Return the piece with its trunk; layers inside the trunk need not be skipped."""
     skipped = {path: form for path, form in piece.skipped.items() if not f"{path}.".startswith(f"{trunk.path}.")}
+    # Of a picture or a sound, which has no ids, states are taken to be batch first.
     time_first = ids is not None and is_time_first(model, hidden, ids.shape)
     return replace(piece, trunk=trunk.path, form=Form.of(trunk.returned), time_first=time_first, skipped=skipped)
 
@@ -157,7 +158,7 @@ def _first_tokens(head: Head, hidden: Tensor, traced: Traced) -> _TokenAnswers:
         traced: The pass that they are of.
     """
     logits = traced.logits
-    path = output_embedding_path(head.pool.model) if logits.ndim > 2 else None
+    path = output_embedding_path(head.pool.model) if logits.ndim > 2 else None  # (B, C) is no vocabulary's
     of_rows = Head(head.pool, replace(head.piece, output_embedding=path))
     if path is not None and rows_are_of_the_vocabulary(of_rows, path, hidden.flatten(0, 1), logits.flatten(0, 1)):
         rows = spread_rows(logits)  # (R,)

@@ -182,6 +182,7 @@ class _PartsFinder:
         layers = find_early_exit(self.pool, trunk, self.calls, self.traced.inputs)
         if not layers:
             return parts
+        # Calls are counted, and not modules: layers may share one.
         return replace(parts, early_exit=tuple(dict.fromkeys(layers)), layers=len(layers))
 
     # --- the outputs of layers ---------------------------------------------------------------------------------------
@@ -191,7 +192,7 @@ class _PartsFinder:
         states, embedded = shown.states, shown.embedded
         is_squeezed = embedded is not None and embedded.shape[1] < self.ids.shape[1]  # a state is of several tokens
         embedding = embedding_output(self.calls, None if is_squeezed else embedded)
-        if self.is_plain and states is None:
+        if self.is_plain and states is None:  # nothing to compare outputs with
             return self._outputs_by_structure(embedding)
         outputs = None
         if states and len(states) > 1 and not is_squeezed:
@@ -218,6 +219,7 @@ class _PartsFinder:
             table = table_of(self.model)
             path = self._first_lookup() if table is None else path_of(self.model, table)
             return None if path is None else Site(path), BATCH_FIRST
+        # A module that is given this very tensor is preferred to one with equal values.
         values: list[tuple[Site, Tensor | None]] = []
         for call in self.calls:
             if call.number == 1:  # a `Site` without a number is of the first call
@@ -246,6 +248,7 @@ class _PartsFinder:
         if not _same_ids(call.main_input, self.ids) or vectors is None or vectors.shape[:2] != self.ids.shape:
             return False
         # A table of positions may be called with the token ids, for their number: its vectors are those of any text.
+        # With one text there is nothing to compare, and the table is taken for one of token ids.
         return len(self.ids) == 1 or not torch.equal(vectors[0], vectors[1])
 
     def _first_lookup(self) -> str | None:

@@ -118,17 +118,18 @@ class Head:
             inputs: As for `tokens`.
         """
         piece = self.piece
-        further_inputs = {name: inputs[name] for name in piece.further if inputs is not None}
+        further_inputs = {name: inputs[name] for name in piece.further if inputs is not None}  # {} without any
         sequences = hidden[:, None].expand(-1, piece.repeats, -1)  # (N, 1, H), or each token as often as the head reads
         mask = hidden.new_ones((len(hidden), 1), dtype=torch.long)
         main_input = {piece.main_input.name: piece.main_input.of_tokens(hidden)}
-        if not piece.takes_ids:
+        if not piece.takes_ids:  # any vectors will do: the trunk, which would read them, is replaced
             main_input = {"inputs_embeds": sequences}
         logits = self.texts(sequences, main_input | {"attention_mask": mask, **further_inputs}, instead)
         return logits.reshape(len(hidden), -1)  # (N, C), also of a head that answers at each token, (N, 1, C)
 
     def _columns(self, hidden: Tensor, rows: Tensor) -> Tensor:
         """Return chosen columns of the full logits, (N, R), computed in pieces that bound the memory."""
+        # One token tells how many logits each has.
         vocabulary_size = self.tokens_with(hidden[:1]).shape[-1]
         step = max(1, LOGITS_AT_ONCE // vocabulary_size)  # of tokens
         return torch.cat([self.tokens_with(states)[:, rows] for states in hidden.split(step)])
@@ -138,6 +139,7 @@ def output_embedding_path(model: PreTrainedModel) -> str | None:
     """Return the path of an output embedding whose rows may be computed alone; None if there is none."""
     embedding = model.get_output_embeddings() if hasattr(model, "get_output_embeddings") else None  # of plain modules
     weight = getattr(embedding, "weight", None)
+    # Quantised weights may be packed in another form, or be no tensor.
     if embedding is None or not isinstance(weight, Tensor) or weight.ndim != 2:
         return None
     if embedding._forward_hooks or embedding._forward_pre_hooks:

@@ -141,12 +141,13 @@ def encoder_outputs(copy: Any, inputs: Inputs) -> LayerOutputs:
 
 def _outputs_of_family(family: Calls, states: States) -> list[LayerOutput] | None:
     """Return the calls of modules of one kind that return every layer's output in turn; None if they do not."""
+    # Of a layer that returns several states, as reversible ones do, one alone is not its whole output.
     calls = [call for call in family if not several_states(call.returned)]
     matches = calls_returning(calls, _inner_states(states))
     if matches is None:
         return None
     layer_count = len(states) - 1
-    if len(matches) < layer_count:
+    if len(matches) < layer_count:  # not of a single layer, see `_inner_states`
         # The last layer's own output need not be among the states: a norm may follow, or a cut to the text.
         last_but_one, axes = matches[-1]
         last = _next_of_same_shape(calls, last_but_one)
@@ -195,6 +196,7 @@ def embedding_output(calls: Calls, embedded: Tensor | None) -> LayerOutput | Non
     """
     if embedded is None:
         return None
+    # An inner module ends before the one that it is in; "" is the path of the model itself.
     in_order = [call for call in sorted(calls, key=lambda call: call.end) if call.path]
     for call in in_order:
         axes = axes_of(call.output, embedded)
@@ -213,15 +215,16 @@ def _is_multiple(tensor: Tensor | None, reference: Tensor) -> bool:
     if tensor.shape != reference.shape or not tensor.is_floating_point():
         return False
     values, expected = tensor.float(), reference.float()
-    largest = values.abs().argmax()
+    largest = values.abs().argmax()  # where rounding changes the factor least
     factor = expected.flatten()[largest] / values.flatten()[largest]
-    if not factor.isfinite() or factor == 0:
+    if not factor.isfinite() or factor == 0:  # one of the two is zero there
         return False
     return largest_difference(values * factor, expected) <= rounding_of(tensor.dtype) * expected.abs().max().item()
 
 
 def _order_with_tokens_first(state: Tensor, shape: torch.Size) -> Axes | None:
     """Return an order of a state's axes, maybe with one of streams, with (B, T) first; None if unclear."""
+    # Two axes side by side, before the last one, H; several matches do not tell which they are.
     matches = [axis for axis in range(state.ndim - 2) if state.shape[axis : axis + 2] == shape]
     if len(matches) != 1:
         return None

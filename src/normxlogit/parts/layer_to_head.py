@@ -98,7 +98,7 @@ def find_tail(pool: ModelPool, inputs: Inputs, calls: Calls, trunk: Call, states
         LookupError: If no modules are found that bring the last layer's output to the head.
     """
     hidden = trunk.hidden
-    if hidden is None:
+    if hidden is None:  # for the type: a proved trunk has returned states
         raise LookupError("the trunk returned no hidden states")
     inside = [call for call in calls if f"{call.path}.".startswith(f"{trunk.path}.")]
     by_family = families(inside)
@@ -113,7 +113,7 @@ def find_tail(pool: ModelPool, inputs: Inputs, calls: Calls, trunk: Call, states
 
 def _brings_to_head(pool: ModelPool, trunk: Call, tail: Tail, output: Any, inputs: Inputs, tolerance: float) -> bool:
     """Return whether the last layer's output, brought to the head by a tail, is what the head read."""
-    hidden: Any = trunk.hidden
+    hidden: Any = trunk.hidden  # not None, see `find_tail`
     with attempted(), torch.inference_mode():  # a wrong guess may fail in any way; the next one is tried
         brought = bring_to_head(pool, trunk.path, tail, output.permute(tail.axes), inputs)
         difference = (brought - hidden).abs().max().item()
@@ -130,13 +130,14 @@ def _tail_after(last: Call, family: Calls, trunk: Call, states: States) -> Tail 
         trunk: The call of the trunk.
         states: The embedding layer's output and each layer's, (B, T, H).
     """
+    # The trunk itself is among its calls, and is no layer.
     if last.main_input is None or last.output is None or last.path == trunk.path:
         return None
     axes = axes_of(last.main_input, states[-2])
     if axes is None or last.output.shape != last.main_input.shape:
         return None
     inner_states = states[1:-1]
-    if inner_states and calls_returning(family, inner_states) is None:
+    if inner_states and calls_returning(family, inner_states) is None:  # of a single layer there are none
         return None
     paths = dict.fromkeys(call.path for call in family if call.path.startswith(f"{trunk.path}."))
     return Tail(tuple(paths), Form.of(last.returned), axes)
@@ -158,6 +159,7 @@ def first_layer_input(calls: Calls, states: States) -> Tensor | None:
         may_be_layers = len(family) > 1 and len(family) == len(states) - 1 and family[0] is call
         if not may_be_layers or calls_returning(family, states[:-1]) is None:
             continue
+        # In another order of axes it could not stand among the states.
         if call.main_input is not None and call.main_input.shape == states[0].shape:
             return call.main_input
     return None

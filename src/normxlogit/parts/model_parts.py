@@ -82,7 +82,7 @@ class Parts:
             tokens.
         """
         tensor = tensor_of(recorded)
-        if tensor is None or self.embedding_site is None:
+        if tensor is None:
             return None
         states = tensor.permute(self.embedding_axes)[:, :length]  # (B, T, H)
         if states.shape[1] == length:

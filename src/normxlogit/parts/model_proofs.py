@@ -70,7 +70,7 @@ def rows_are_of_the_vocabulary(head: Head, path: str, hidden: Tensor, logits: Te
         shift_difference = largest_difference(
             head.tokens_with(hidden[-1:], {path: project_shifted}), logits[-1:].roll(shift, -1)
         )
-    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:
+    except (RuntimeError, TypeError, ValueError, AttributeError, IndexError) as error:  # it is no plain linear map
         reraise_out_of_memory(error)
         return False
     return rows_difference <= tolerance and shift_difference <= tolerance
@@ -109,7 +109,7 @@ def on_every_path(pool: ModelPool, outputs: Sequence[LayerOutput], traced: Trace
             if answer is None or beyond_rounding(answer, traced.logits) is not None:
                 return False
         return True
-    return False
+    return False  # it failed
 
 
 def _with_state(state: Tensor | None, returned: Any, _: Any) -> Any:
@@ -181,14 +181,14 @@ def prove_alone(pool: ModelPool, first: FirstText) -> FirstText:
     alone = first.answer(pool, first.inputs)
     beside = first.logits
     repeated: list[Tensor] = []  # further answers to the text alone
-    if first.draws:
+    if first.draws:  # noise may happen to be small in a single run
         repeated = [first.answer(pool, first.inputs) for _ in range(REPEATS)]
     elif not largest_difference(alone, beside) <= tolerance_for(alone):
         # Its weights may have been trained since it answered the text beside another: it answers both again.
         repeated = [first.answer(pool, first.inputs)]
         beside = first.answer(pool, first.beside)
     difference = max((largest_difference(answer, alone) for answer in repeated), default=0.0)
-    if not difference <= tolerance_for(alone):
+    if not difference <= tolerance_for(alone):  # written so that NaN is refused, here and below
         raise UnsupportedModelError(
             f"{name} answers the same input differently each time, by {difference:.2g}: dropout or noise that "
             "evaluation mode does not switch off, or something that it remembers; take that out, or fix its seed"

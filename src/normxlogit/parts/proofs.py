@@ -107,7 +107,7 @@ def largest_difference(actual: Tensor, expected: Tensor) -> float:
 def quantises_by_batch(model: nn.Module) -> bool:
     """Return whether activations are quantised by the maximum of a batch (LLM.int8): texts change each other's."""
     for module in model.modules():
-        package = type(module).__module__
+        package = type(module).__module__  # "...quantized.dynamic..." of torch's own dynamic quantisation
         is_of_8_bits = package.startswith("bitsandbytes.") and type(module).__name__ == "Linear8bitLt"
         # A threshold keeps columns with outliers out of the quantisation, whichever text of the batch has them.
         if ".quantized.dynamic" in package or (is_of_8_bits and module.state.threshold):  # type: ignore[union-attr]
@@ -152,7 +152,7 @@ def head_reads_tokens_alone(alone: Tensor, logits: Tensor) -> bool:
     if alone.shape != logits.shape:
         return False
     included = logits.abs() < EXCLUDED
-    if not included.any():
+    if not included.any():  # all logits are large: none stands for "excluded"
         included = torch.ones_like(included)
     return largest_difference(alone[included], logits[included]) <= tolerance_for(logits)
 

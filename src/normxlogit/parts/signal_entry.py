@@ -91,7 +91,7 @@ def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
         """Record the first module that is given numbers, and not ids; it changes nothing, as a `Replace` may."""
         entry_input = arguments.main_input
         if entries or not isinstance(entry_input, Tensor) or not entry_input.is_floating_point():
-            return
+            return  # None: the output stays
         is_linear = isinstance(module, nn.Linear)
         entry = SignalEntry(
             path,
@@ -132,7 +132,7 @@ def embedding_of_signal(model: nn.Module, inputs: Inputs, signal: str) -> LayerO
         UnsupportedModelError: If it affects the output in another way, too.
     """
     entry = find_signal_entry(model, inputs)
-    # The entry returns a map of places, one for each signal of the batch.
+    # The entry returns a map of places, (B, ...), one for each signal; two axes would have no place.
     if entry is not None and len(entry.output_shape) > 2 and entry.output_shape[0] == len(inputs[signal]):
         positions = entry.place_axes
         if nothing_bypasses(model, inputs, signal, entry):
@@ -156,7 +156,7 @@ def nothing_bypasses(model: nn.Module, inputs: Inputs, signal: str, entry: Signa
         values = inputs[signal].detach().clone().requires_grad_()
         result = run(model, {**inputs, signal: values}, replace=entry.replaced(Tensor.detach))
         answer = answer_of(result.output)
-        if answer is None or not answer.requires_grad:
+        if answer is None or not answer.requires_grad:  # no path at all is left past the entry
             return True
         (gradient,) = torch.autograd.grad(answer.float().sum(), values, allow_unused=True)
         return gradient is None

@@ -79,6 +79,7 @@ def _beside_another(text: Inputs, main_input: MainInput) -> Inputs | None:
     if main_name is None:
         return None
     value = text[main_name]
+    # The same numbers in another order are as a rule an input that the model reads, too.
     another = value.roll(1, 1 if main_name == main_input.name else -1)
     if main_name == main_input.name and torch.equal(another, value):  # one token, again and again
         another = main_input.another(value)

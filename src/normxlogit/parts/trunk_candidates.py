@@ -21,10 +21,11 @@ def trunk_candidates(model: PreTrainedModel, calls: Calls, states: States | None
     """
     # The proof would succeed with any earlier module too, even with the embeddings.
     last_layer_end = _end_of_last_layer(calls, states)
+    # Of a module that is called several times the last call.
     called = {call.path: call for call in calls if call.hidden is not None and call.end >= last_layer_end}
     called.pop("", None)  # the model itself
     order = [
-        path_of(model, model.base_model),
+        path_of(model, model.base_model),  # by the convention of transformers the part without the head
         # Models of transformers, such as a decoder inside the model, return such an output.
         *(path for path, call in called.items() if isinstance(call.returned, ModelOutput)),
         *(path for path in called if path.count(".") <= 1),  # of the two outer levels, as "encoder" and "encoder.norm"
@@ -41,7 +42,7 @@ def _end_of_last_layer(calls: Calls, states: States | None) -> int:
         calls: The calls of all modules in one pass.
         states: The embedding layer's output and each layer's, (B, T, H); None if the pass returned none.
     """
-    if not states or len(states) < 2:
+    if not states or len(states) < 2:  # then every call comes after it
         return -1
     last_layer_input = states[-2]
     # The same tensor, not an equal one: the model lists what it passes on. A norm in the layer may read it too; of the

@@ -41,6 +41,7 @@ def interactions(
         from .measure import Input, measure, table
 
         if prompts is None:
+            # All of them: the limit is of inputs that are measured, and some are passed over.
             examples = data._replace(limit=None).examples(data.dataset)
             inputs = [Input(example.text) for example in examples]
         else:

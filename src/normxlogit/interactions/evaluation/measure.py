@@ -91,8 +91,9 @@ def measure(
     measured: list[OfInput] = []
     for number, case in enumerate(inputs):
         compute = partial(measure_input, explainer, case, budgets, most_units)
+        # Stored for this input, and for the surrogates that are installed now.
         explained = stored.cached(compute, f"input-{number}", case.text, case.completion, sorted(surrogates()))
-        if explained:
+        if explained:  # () of an input that is passed over
             measured.append(explained)
             if on_progress is not None:
                 on_progress("inputs", len(measured), limit)
@@ -125,7 +126,7 @@ def measure_input(explainer: Explainer, case: Input, budgets: Sequence[int], mos
     peer_models = {(name, budget): fit(unit_answers, budget) for name, fit in peers.items() for budget in budgets}
     masks = _masks_not_asked(unit_answers)
     values = unit_answers.values(masks)  # (N,)
-    if len(values) < LEAST_MASKS or values.std() == 0:
+    if len(values) < LEAST_MASKS or values.std() == 0:  # of equal values there is no R²
         return ()
     results = []
     for budget, model in pair_models.items():
@@ -150,7 +151,7 @@ def _masks_not_asked(unit_answers: UnitAnswers) -> Booleans:
     absent = [np.flatnonzero(~mask).tolist() for mask in masks]
     sets = [tokens_of(unit_answers.removable.parts, units) for units in absent]
     is_new = np.array([tokens not in unit_answers.removed_sets for tokens in sets], bool)
-    may_be_asked = masks.any(1) | unit_answers.may_be_empty
+    may_be_asked = masks.any(1) | unit_answers.may_be_empty  # the empty mask only where it has an answer
     rows = np.random.default_rng(SEED).permutation(np.flatnonzero(is_new & may_be_asked))
     return masks[rows[:MOST_MASKS]]
 
@@ -179,6 +180,7 @@ def table(measured: Sequence[OfInput]) -> str:
                 kept_aside.setdefault(result.budget, []).append(result.kept_aside)
     rows = []
     for (name, budget), r2_of_inputs in shares.items():
+        # Pairs less themselves would be 0.
         difference_text = "" if name == PAIRS else interval_text(mean_interval(differences[name, budget]))
         rows.append([name, str(budget), interval_text(mean_interval(r2_of_inputs)), difference_text])
     rows += [[f"{PAIRS}, as results say", str(budget), f"{np.mean(r2):.3f}", ""] for budget, r2 in kept_aside.items()]

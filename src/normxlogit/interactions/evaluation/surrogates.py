@@ -46,6 +46,7 @@ def pairs(unit_answers: UnitAnswers, budget: int) -> PairModel:
         budget: The most passes.
     """
     units = len(unit_answers.contributions)
+    # As if no mask could be empty: the plan is then for a regression, and never for all masks.
     present = complementary_masks(units, plan(units, budget, may_be_empty=False).masks)
     return PairModel(present, unit_answers.values(present), unit_answers.contributions)
 
@@ -146,6 +147,7 @@ def proxy_spex(unit_answers: UnitAnswers, budget: int) -> Predict:
 
     def predict(present: Booleans) -> Floats:
         values = np.zeros(len(present))
+        # An effect counts where all of its members are present; that of () always does.
         for members, place in effects.interaction_lookup.items():
             values += effects.values[place] * present[:, list(members)].all(1)
         return values
