@@ -121,6 +121,7 @@ def _fitting_key(fields: Mapping[FieldKey, Tensor], fits: Callable[[Tensor], boo
     fitting = [key for key, value in fields.items() if fits(_with_classes(value))]
     if len(fitting) == 1:
         return fitting[0]
+    # The field in the advice is an example: the first that fits, or the first of all.
     raise UnsupportedModelError(
         f"{name} returns several tensors, and which of them is the answer is not clear: {_described_fields(fields)}; "
         f"name it: output_field={next(iter(fitting or fields))!r}"
@@ -144,6 +145,7 @@ def _may_be_answer(value: Any) -> bool:
 
 def _usual_keys(fields: Mapping[FieldKey, Tensor], extractive: bool) -> tuple[FieldKey, ...]:
     """Return the fields that are the answer by their name, as two alike, or as the only one; () if none are."""
+    # These names say what they are, whatever the task.
     if {"start_logits", "end_logits"} <= fields.keys():
         return "start_logits", "end_logits"
     shapes_of_matrices = {key: value.shape for key, value in fields.items() if value.ndim == 2}
@@ -170,6 +172,7 @@ def answer_form(
     Raises:
         InputError: If the numbers are not what was declared.
     """
+    # Nothing is to be found out: such numbers are explained as they are.
     if declared in ("logits", "values"):
         return AnswerForm(keys, declared=declared)
     answers: list[Tensor] = []
@@ -228,6 +231,7 @@ def _are_returned_by(normaliser: Normaliser, answers: Sequence[Tensor]) -> bool:
     are_within = all(bool(((values >= 0) & (values <= 1 + SUM_TOLERANCE)).all()) for values in probabilities)
     if not are_within or normaliser.outcomes == "independent":
         return are_within
+    # The sum over one class is the number itself, and says nothing.
     has_classes = probabilities[0].ndim > 1 and probabilities[0].shape[-1] > 1
     if not has_classes:
         return False
@@ -255,6 +259,7 @@ def adapt_forward(model: nn.Module, form: AnswerForm, arguments: Arguments) -> N
     def forward(original: Forward, *args: Any, **inputs: Any) -> ModelOutput:
         named = {"input_ids": args[0], **inputs} if args else inputs
         output, logits = form.call(original, **arguments(named))
+        # A plain module's other fields may mean anything, also under names of transformers: the logits alone are kept.
         return ModelOutput(
             {"logits": logits} if is_plain or not isinstance(output, Mapping) else {**output, "logits": logits}
         )

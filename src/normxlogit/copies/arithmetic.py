@@ -15,6 +15,7 @@ def finite_or_excluded(values: Tensor) -> bool:
     """
     if bool(values.sum(dtype=torch.float32).isfinite()):  # one pass over the values where nothing is wrong
         return True
+    # The sum is also not finite where it overflows, or an output is excluded: now each value is looked at.
     is_broken = bool((values.isnan() | values.isposinf()).any())
     return not is_broken and not bool(values.isneginf().all())
 
@@ -30,6 +31,7 @@ def mean_logit(logits: Tensor) -> Tensor:
     included = logits > -EXCLUDED
     if logits.device.type == "cpu" and bool(included.all()):  # to ask an accelerator would cost more
         return logits.mean(-1, keepdim=True)
+    # Where all are excluded their plain mean is taken: there would be nothing to divide by.
     included = included | ~included.any(-1, keepdim=True)
     return logits.masked_fill(~included, 0).sum(-1, keepdim=True) / included.sum(-1, keepdim=True)
 
@@ -51,6 +53,7 @@ def log_normaliser(logits: Tensor) -> Tensor:
     if not logits.requires_grad:
         return normaliser
     probabilities = (logits.detach() - normaliser).exp()  # (..., V)
+    # Of an excluded entry the product would be 0 times infinity, which is NaN.
     expected = (probabilities * logits.masked_fill(probabilities == 0, 0)).sum(-1, keepdim=True)  # (..., 1)
     entropy = normaliser - expected.detach()  # (..., 1)
     return expected + entropy

@@ -71,6 +71,7 @@ def _call_checkpointed(
     def unpack(number: int) -> Tensor:
         """Return the tensor of a number, from a second run of the forward."""
         if call not in latest:
+            # The tensors of one call are kept at a time: to keep those of all is what costs memory.
             latest.clear()
             saved: list[Tensor] = []
 

@@ -116,6 +116,7 @@ def _rebind_attributes(attributes: Attributes, copies: Copies) -> None:
     """Replace modules of the original by their copies in the attributes of one, which is put in evaluation mode."""
     attributes["_modules"] = {name: copies.get(id(child)) for name, child in attributes["_modules"].items()}
     attributes["training"] = False
+    # What `module.compile()` leaves: the compiled call, which runs the original.
     attributes.pop("_compiled_call_impl", None)
     if "use_nested_tensor" in attributes:  # of nn.TransformerEncoder: hooks cannot read nested tensors
         attributes["use_nested_tensor"] = False
@@ -126,6 +127,7 @@ def _rebind_attributes(attributes: Attributes, copies: Copies) -> None:
 def _rebind_attribute(name: str, value: Any, copies: Copies) -> Any:
     """Return an attribute of a copied module, in which modules of the original are replaced by their copies."""
     if name in ("_forward_hooks", "_forward_pre_hooks"):
+        # A hook may be a method of a module, or hold one.
         return type(value)((key, _rebind(hook, copies)) for key, hook in value.items())
     if name in TABLES:  # it refers to no module of the original
         return value
@@ -140,6 +142,7 @@ def _leave_inference_mode(tables: list[Attributes]) -> None:
     for attributes in tables:
         for table in (attributes["_parameters"], attributes["_buffers"]):
             for name, value in table.items():
+                # A subclass, such as a quantised weight, could not be made again from its storage.
                 if value is not None and value.is_inference() and type(value) in (Tensor, nn.Parameter):
                     table[name] = aliases.setdefault(id(value), _autograd_alias(value))
 
@@ -187,6 +190,7 @@ def override_forward(model: nn.Module, forward: Forward) -> None:
 
 def _uncompiled(module: nn.Module) -> nn.Module:
     """Return the module inside the wrapper of `torch.compile`."""
+    # In its own table: wrappers pass look-ups of attributes on to the module inside.
     inner = module.__dict__.get("_modules", {}).get("_orig_mod")
     if inner is None:
         return module
@@ -231,6 +235,7 @@ def _uncompiled_function(value: Any) -> Any:
     while isinstance(inner, types.FunctionType):
         value = inner
         inner = value.__dict__.get("_torchdynamo_orig_callable") or value.__dict__.get("__wrapped__")
+    # The chain ends at a plain function, or at the method that was compiled.
     return value if inner is None else inner
 
 
@@ -301,6 +306,7 @@ def without_recording_hooks(model: nn.Module) -> nn.Module:
         for number in _recording_hooks(module):
             del module._forward_hooks[number]
         module.__dict__.pop(RECORDING_MARK, None)
+    # A clone is in evaluation mode.
     return copied.train(model.training)
 
 

@@ -72,6 +72,7 @@ def arguments_of(model: nn.Module, settings: ForwardSettings, main_input: str = 
         if absent:
             raise UnsupportedModelError(f"{class_name} cannot be called here without its further input {absent[0]!r}")
         renamed = {name_of.get(name, name): value for name, value in inputs.items()}
+        # The **kwargs of a model of transformers take its switches, too.
         return renamed if takes_any and not is_plain else _known_arguments(renamed, names, takes_any=takes_any)
 
     return arguments
@@ -96,6 +97,7 @@ def _name_of_main(main_input: str, names: Sequence[str], named_inputs: Collectio
     """Return the argument that is given the main input: that of its name, or the first that gets no other input."""
     if main_input in names:
         return main_input
+    # With no argument left, as of a forward of **kwargs alone, it keeps its own name.
     return next((name for name in names if name not in named_inputs), main_input)
 
 

@@ -132,5 +132,7 @@ def _bytes_kept(module: nn.Module, vocabulary: int) -> float:
             if isinstance(part, nn.Linear):  # where the weight is quantised, it has another shape than the map
                 shapes = [torch.Size((part.in_features, part.out_features))]
             widths += sum(max(shape) for shape in shapes if vocabulary not in shape)
+    # Where all weights are quantised, states are taken for float32, 4 bytes.
     bytes_per_number = next((weight.element_size() for weight in module.parameters() if weight.is_floating_point()), 4)
+    # At least 1, as a module without linear maps would fit without end.
     return max(1.0, KEPT_OF_LAYER * widths * bytes_per_number)

@@ -62,6 +62,7 @@ class Form:
             return state
         if issubclass(self.kind, ModelOutput):
             return self.kind(last_hidden_state=state)
+        # What else a layer returns, such as attention, is not known for another state.
         values = [state, *[None] * (self.length - 1)]
         is_named_tuple = hasattr(self.kind, "_fields")
         return self.kind(*values) if is_named_tuple else self.kind(values)

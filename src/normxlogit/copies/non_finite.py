@@ -21,9 +21,11 @@ def non_finite_error(model: nn.Module, inputs: Inputs, calls: Calls | None = Non
     with attempted():  # where this fails, the error is returned all the same, without the module's name
         calls = trace(private_clone(model), inputs)[0] if calls is None else calls
     broken_calls = [call for call in calls or () if _returns_non_finite(call, inputs)]
+    # Said if no recorded call returned such values.
     where = "in its head"
     cause = "; load the model in float32 or bfloat16 if it overflows, and check its weights"
     if broken_calls:
+        # The first that ended: a module around it ends later, and returns them as well.
         path = min(broken_calls, key=lambda call: call.end).path
         where = f"first in what {path or 'the model itself'} returns"
         broken_weight = _broken_weight(model.get_submodule(path))
@@ -36,6 +38,7 @@ def _broken_weight(module: nn.Module) -> str | None:
     """Return the name of a module's own weight that holds NaN or infinity, the last one; None if none does."""
     broken = None
     for name, weight in module.named_parameters(recurse=False):
+        # Quantised weights cannot be asked, and those on the meta device (offloaded ones) hold no values.
         if type(weight) is nn.Parameter and not weight.is_meta and not weight.isfinite().all():
             broken = name
     return broken

@@ -34,8 +34,8 @@ class _LogitsOfProbabilities(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Tensor) -> tuple[Tensor, None]:
-        (slope,) = ctx.saved_tensors
-        return grad_outputs[0] / slope, None
+        (inverse_slope,) = ctx.saved_tensors
+        return grad_outputs[0] / inverse_slope, None
 
 
 class Normaliser(NamedTuple):

@@ -45,6 +45,7 @@ class PooledCopy(Generic[Model]):
         for copied, original in self._private_buffers:
             copied.copy_(original)
         for copied, original in self._constant_weights:
+            # An assignment to a weight's `.data` gives it other storage, which the copy does not see.
             if copied.data_ptr() != original.data_ptr():
                 copied.data = original.data
 
@@ -74,6 +75,7 @@ class Pool(Generic[Model]):
     @contextmanager
     def lease(self) -> Iterator[Model]:
         """Use a copy for one pass in a `with` block; it is discarded afterwards if the pass has changed it."""
+        # Not asked first whether there is one: another thread may take the last one meanwhile.
         try:
             pooled = self._idle.pop()
         except IndexError:
@@ -99,6 +101,7 @@ def constant_clone(model: Model) -> Model:
     for module in copied.modules():
         weights = module.__dict__["_parameters"]
         for name, weight in weights.items():
+            # A subclass, such as a quantised weight, would not be one any more.
             if weight is not None and weight.requires_grad and type(weight) is nn.Parameter:
                 weights[name] = constants.setdefault(id(weight), nn.Parameter(weight.detach(), requires_grad=False))
     return copied

@@ -63,9 +63,10 @@ class Snapshot:
             return not replaced
         # The fast comparison of whole dictionaries, in C, counts what is harmless as a change.
         current, earlier = list(map(_without_harmless, self._containers)), list(map(_without_harmless, self._before))
+        # Tensors on the meta device stand for offloaded weights, and are replaced in a pass, see `_without_harmless`.
         if not _equal_contents(current, earlier) or not all(entry.tensor.is_meta for entry in replaced):
             return False
-        self._remember()
+        self._remember()  # so that the next comparison is a fast one again
         return True
 
 

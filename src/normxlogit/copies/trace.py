@@ -88,7 +88,10 @@ def trace(model: nn.Module, inputs: Inputs) -> tuple[Calls, ModelOutput]:
         return call_module(*args, **kwargs)
 
     def end(output: Any, arguments: CallArguments) -> None:
-        """Record the input and output of the call that ends: the one of those running that began last."""
+        """Record the input and output of the call that ends: the one of those running that began last.
+
+        Nothing is returned, so that the output stays as it is, see `Replace`.
+        """
         call = running.pop()
         first_argument = arguments.main_input
         call.main_input = first_argument if isinstance(first_argument, Tensor) else None

@@ -286,7 +286,7 @@ def _source_of_file(path: Path) -> RowSource:
 
 def _local_file(name: str, split: str, data_dir: str | Path | None) -> Path | None:
     """Return the file of a data set: `name` itself, or that of the split in `data_dir`; None if there is none."""
-    if Path(name).suffix in FORMATS:
+    if Path(name).suffix in FORMATS:  # also if it is not there: the error on opening it names it
         return Path(name)
     folders = [] if data_dir is None else [Path(data_dir) / name, Path(data_dir)]
     candidates = (folder / f"{split}{suffix}" for folder in folders for suffix in FORMATS)
@@ -334,6 +334,7 @@ def _gold_label(cell: Any, column: str) -> GoldLabel:
 
 def _parsed_number(text: str) -> int | float | str:
     """Return a text as a number, since cells of CSV are texts; the text itself if it is not a number."""
+    # First int, as classes are known by whole numbers.
     for number_type in (int, float):
         with suppress(ValueError):
             return number_type(text)

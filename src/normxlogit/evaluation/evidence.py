@@ -278,6 +278,7 @@ def _places(a: Attribution, parts: Sequence[Part]) -> list[Place]:
 def _scores_by_place(a: Attribution, kind: SourceKind) -> dict[Place, float]:
     """Return the score of each unit of a kind by its place."""
     a = a if kind in a.units.kind else a.group(kind)
+    # Without spans, as of a tokenizer that cannot tell, there are no places.
     units = zip(a.units.kind, a.units.sequence, a.units.spans or (), a.scores, strict=False)
     return {Place(text, *span): float(score) for unit_kind, text, span, score in units if unit_kind == kind}
 

@@ -362,6 +362,7 @@ def paired_p_value(a: Faithfulness, b: Faithfulness) -> float:
     """
     from scipy.stats import wilcoxon
 
+    # The test ranks the differences that are not 0: without one it has no value, and the methods are alike.
     differences = _differences(a, b)  # (N,)
     return 1.0 if not differences.any() else float(wilcoxon(differences).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
 

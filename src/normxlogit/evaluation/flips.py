@@ -48,6 +48,7 @@ def delete_words(answers: TextAnswers, attributions: Sequence[Attribution]) -> D
         most_deleted = len(answers_of_text) - 1  # fewer than `MOST` of a short text
         flipping = [count for count, answer in enumerate(answers_of_text) if answer.outcome != original.outcome]
         flips[text] = min(flipping, default=np.inf)
+        # A text of fewer words has its last fall at the higher counts, too.
         falls[text] = [original.value - answers_of_text[min(count, most_deleted)].value for count in COUNTS]
     return Deletions(flips, falls)
 

@@ -219,6 +219,7 @@ def frontier(points: Points) -> list[Point]:
     """Return the points with a higher AOPC than every cheaper point, the cheapest first."""
     highest_aopc = float("-inf")
     undominated = []
+    # Of equal costs the higher AOPC comes first, so that the lower one is not on the frontier.
     for entry in sorted(measured(points), key=lambda entry: (entry.cost.passes, -entry.result.aopc)):
         if entry.result.aopc > highest_aopc:
             highest_aopc = entry.result.aopc

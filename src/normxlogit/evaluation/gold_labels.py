@@ -34,6 +34,7 @@ def check_head(model: TaskModel, task: GlueTask) -> None:
         raise UnsupportedModelError(f"{needs}, and {model.name} is for {model.task.name}")
     is_value = model.task.outputs.kind == "value"
     answers = _counted_outputs(len(model.task.outputs.labels), "value" if is_value else "label")
+    # A task without labels is a regression, of one value.
     needs = _counted_outputs(len(task.labels) or 1, "label" if task.labels else "value")
     if answers != needs:
         raise UnsupportedModelError(f"{model.name} answers with {answers}, and {task.name} needs {needs}")

@@ -106,6 +106,7 @@ def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColu
     ranked = sorted(results[1:], key=lambda r: -r.means[by][0])
     rows = []
     for result in (leave_one_out, *ranked):
+        # A text is a formula of the cost, such as one for each token, and stays as it is.
         passes = f"{result.passes:.3g}" if isinstance(result.passes, float) else result.passes or ""
         figures = [_figure_cell(result, name, digits) for _, name, digits in columns]
         rows.append([result.method, passes, *figures])

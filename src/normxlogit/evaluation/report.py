@@ -119,6 +119,7 @@ def random_lines(results: Sequence[Faithfulness]) -> str:
     """Return a line for each method that is worse than `random` on these texts; empty if none is, or it is missing."""
     lines = []
     for method, (difference, low, high) in worse_than_random(results).items():
+        # How much lower is said without a sign, which turns the ends of the interval around.
         interval = f"95% interval {-high:.3f} to {-low:.3f}"
         lines.append(
             f"**{method} is worse than random on this model**: over {results[0].texts} texts its AOPC is "
@@ -132,6 +133,7 @@ def flips_table(results: Sequence[Faithfulness]) -> str:
 
     Its last row is the most that one word can change. Of values: by how much they are lower, with the 95% interval.
     """
+    # By the share after one word, of equal ones by that after two, and so on.
     ranked = sorted((result for result in results if result.flips), key=_flipped_shares, reverse=True)
     if not ranked:
         return _falls_table(results)
@@ -298,6 +300,7 @@ def write_faithfulness(folder: Path | None, results: Sequence[Faithfulness | Ref
         metadata,
         "\n".join(filter(None, parts)),
         folder,
+        # A refused method keeps its place, so that results and names of methods match.
         results=[result if isinstance(result, Faithfulness) else None for result in results],
         methods=[result.method for result in results],
         worse_than_random=worse_than_random(measured),

@@ -127,6 +127,7 @@ def _matched_by_word(
 
 def _words_and_signs(tokenizer: PreTrainedTokenizerBase, text: str) -> list[Span]:
     """Return the characters of each word, sign, ideograph and special token, as BERT splits texts."""
+    # The longest first, as one special token may begin with another.
     special = map(re.escape, sorted(tokenizer.all_special_tokens, key=len, reverse=True))
     pattern = "|".join([*special, f"[{SIGNS}]", rf"[^\s{SIGNS}]+"])
     pieces = pre_tokenizers.Split(Regex(pattern), "removed", invert=True).pre_tokenize_str(text)
@@ -209,6 +210,7 @@ class _Folded(NamedTuple):
 
     def original_span(self, start: int, end: int) -> Span:
         """Return the characters of the original that some of its characters stand for."""
+        # A span that begins behind the last character is empty, at the end of the original.
         first = self.indices[start] if start < len(self.indices) else self.original_length
         return first, self.indices[end - 1] + 1 if end > start else first
 

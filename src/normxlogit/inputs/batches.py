@@ -128,6 +128,7 @@ def batches(encodings: Sequence[Encoding], budget: int, *, pad: bool = True) -> 
     lengths = sizes_of(encodings)
     padding = 0
     group: list[int] = []
+    # The longest first: the first text of a group is its longest, and has no padding.
     for index in sorted(range(len(lengths)), key=lambda index: -lengths[index]):
         longest = lengths[group[0]] if group else lengths[index]
         tokens = (len(group) + 1) * longest

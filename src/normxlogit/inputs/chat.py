@@ -359,6 +359,7 @@ def _written(chat: _Chat, media: Sequence[ReadPart]) -> _Chat:
         if media:
             raise InputError(f"the chat template writes texts alone, and a message holds a {media[0].kind}")
         chat = replace(chat, messages=list(map(_as_one_text, chat.messages)))
+        # Written here, so that an error of the template is caught here; the text is kept.
         _ = chat.text
     except TEMPLATE_ERRORS as error:
         raise InputError(f"the chat template refuses these messages: {error}{chat.advice_on_calls()}") from None
@@ -383,6 +384,7 @@ def _options_of_prompt(prompt: Any) -> dict[str, Any]:
         raise InputError(f"a prompt as a mapping has messages and beside them {expected}; got {keys}{hint_for(prompt)}")
     template_kwargs = prompt.get("chat_template_kwargs") or {}
     template_options = {name: prompt[name] for name in ("tools", "documents") if prompt.get(name) is not None}
+    # `chat_template_kwargs` win over tools and documents beside the messages.
     return {**template_options, **template_kwargs}
 
 

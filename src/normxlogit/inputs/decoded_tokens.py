@@ -118,4 +118,5 @@ def _readable(tokenizer: PreTrainedTokenizerBase, piece: str | None) -> str:
     text = tokenizer.convert_tokens_to_string([piece])
     # SentencePiece writes a space as "▁", and drops it at the beginning of a text.
     is_space_dropped = piece[0] == "▁" and not text.startswith(" ")
+    # A piece that decodes to nothing is shown as the vocabulary has it.
     return " " + text if is_space_dropped else text or piece

@@ -102,6 +102,7 @@ class Encoder:
         if (batches := batches_of_ids(inputs)) is None:
             return None
         encodings = [encoding for batch in batches for encoding in self.from_batch(batch, continued=continued)]
+        # A vector is one text; a tokenizer's output counts as several, also of one row.
         return self._checked_together(encodings), isinstance(inputs, Tensor) and inputs.ndim == 1
 
     def _checked_together(self, encodings: Sequence[Encoding]) -> list[Encoding]:
@@ -172,6 +173,7 @@ class Encoder:
         return private_tokenizer(self.tokenizer)(
             list(map(_words_or_text, first_texts)),
             list(map(_words_or_text, second_texts)) if are_pairs else None,
+            # All texts of a call are of one kind, see `_encode`.
             is_split_into_words=_kind(texts[0]).is_split,
             add_special_tokens=self.add_special_tokens if special is None else special,
             return_special_tokens_mask=not self.tokenizer.is_fast,  # the backend of a fast one says it
@@ -287,6 +289,7 @@ class Encoder:
     def _with_unknown_note(self, encoding: Encoding) -> Encoding:
         """Return an encoding, with a note if something in its text is unknown to the tokenizer."""
         unknown: Any = self.tokenizer.unk_token_id
+        # Also where the tokenizer has no such token: None is no id.
         if unknown not in encoding.ids:
             return encoding
         text_ids = [token_id for token_id, special in zip(encoding.ids, encoding.special, strict=True) if not special]
@@ -376,6 +379,7 @@ def _tokens_that_fit(encoding: Encoding, limit: int, *, keep_end: bool) -> list[
     room = limit - special_count
     if room < 1:
         return None
+    # The longer text gets the odd token, and what the shorter one does not need.
     kept_of_shorter = min(len(shorter), room // 2)
     cut: set[int] = set()
     for tokens, kept_count in ((shorter, kept_of_shorter), (longer, room - kept_of_shorter)):

@@ -20,6 +20,7 @@ def label_names(labels: Any) -> tuple[str, ...]:
     if labels is None:
         return ()
     is_ordered = isinstance(labels, Iterable) and not isinstance(labels, str | Set)
+    # Not a name, so that the check below refuses it.
     names = tuple(labels) if is_ordered else (None,)
     if not all(isinstance(name, str) for name in names):
         raise InputError("labels are a list of names in the order of the outputs, such as labels=['no', 'yes']")
@@ -29,9 +30,11 @@ def label_names(labels: Any) -> tuple[str, ...]:
 def _in_order(labels: Mapping[Any, Any]) -> list[Any]:
     """Return the names of `id2label` or `label2id` by their indices, None for an index that is missing."""
     is_id2label = all(isinstance(name, str) for name in labels.values())
+    # As text, since JSON has no other keys.
     by_index = {str(index): name for index, name in labels.items()}
     if not is_id2label:
         by_index = {str(index): name for name, index in labels.items()}
+    # Of an empty mapping one index is looked up, and is missing: it is refused.
     return [by_index.get(str(index)) for index in range(max(len(labels), 1))]
 
 

@@ -38,6 +38,7 @@ def message_of(value: Any) -> Any:
         return value
     is_pydantic = hasattr(value, "model_dump")
     fields: Mapping[str, Any] = value.model_dump() if is_pydantic else vars(value)
+    # Clients set unused fields to None; the content stays, which a message with calls of tools may have as None.
     return {name: field for name, field in fields.items() if field is not None or name == "content"}
 
 

@@ -45,6 +45,7 @@ class SplitText(str):
     def spans(self) -> list[tuple[int, int]]:
         """The first character of each word, and one past its last."""
         starts = accumulate((len(word) + 1 for word in self.words), initial=0)  # a space follows each word
+        # There is one start more than words, behind the last one.
         return [(start, start + len(word)) for word, start in zip(self.words, starts, strict=False)]
 
 
@@ -109,6 +110,7 @@ def _split_column(columns: Columns) -> Any:
 def plain_cell(value: Any) -> Any:
     """Return a cell of a column as Python's own list or value, whatever library holds it."""
     value = arrow_value(value)
+    # numpy, pandas, torch and arrays of Arrow have the first, Polars the second.
     for name in ("tolist", "to_list"):
         if hasattr(value, name):
             return getattr(value, name)()
@@ -261,6 +263,7 @@ def _only_split(inputs: Columns) -> Any:
     if len(inputs) != 1:
         return inputs
     (split,) = inputs.values()
+    # What a data set of `datasets` has, and a column of a row does not.
     is_data_set = hasattr(split, "info") and hasattr(split, "column_names")
     return split if is_data_set else inputs
 
@@ -332,6 +335,7 @@ def _checked_text(item: Any, name: str) -> Text:
     Raises:
         InputError: If it is something else, is empty, or holds half a character.
     """
+    # An item may be a row of a data set.
     item = arrow_value(text_column(item))
     is_pair = isinstance(item, tuple)
     parts = list(map(_plain_text, item if is_pair else [item]))

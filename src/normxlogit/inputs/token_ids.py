@@ -58,6 +58,7 @@ def _is_array_of_ids(values: Tensor | np.ndarray[Any, Any]) -> bool:
     """Return whether a tensor or an array holds a row for each text; a vector, one text's, must be a tensor."""
     if isinstance(values, Tensor) and values.ndim == 1:
         return True
+    # Fractions are taken for ids, too, and refused as such: `_checked_row` says what is wrong.
     is_numeric = isinstance(values, Tensor) or values.dtype.kind in "iuf"
     return is_numeric and values.ndim == 2 and len(values) > 0
 
@@ -268,6 +269,7 @@ def _rows_of_fields(encoded: Encoded, model_inputs: Collection[str] | None) -> l
     is_single = not _holds_lists(ids)  # one text's, without an axis of texts
     token_counts = list(map(_size, [ids] if is_single else ids))
     rows: list[Row] = [{} for _ in token_counts]
+    # The forward of a model takes labels as well.
     names = {"input_ids", "attention_mask", *(model_inputs or ("token_type_ids", "position_ids"))} - ANSWERS
     for name in filter(names.__contains__, encoded):
         if encoded[name] is None:

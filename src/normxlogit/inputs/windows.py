@@ -33,6 +33,7 @@ def windows(encoding: Encoding, limit: int, position: int | None = None) -> list
     last_start = len(content) - size
     if position is None:
         step = size - size // OVERLAP
+        # The last window ends with the text, so that it may share more than a quarter with the one before.
         starts = [*range(0, last_start, step), last_start]
     else:
         tokens_before = sum(token < position for token in content)

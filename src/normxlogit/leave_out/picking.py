@@ -83,6 +83,7 @@ def picked(a: Attribution, removable: Removable, verify: Verify, fixed: int | No
     Raises:
         InputError: If there are no such units.
     """
+    # `run_searches` notes that there is nothing, whatever was asked for.
     if not removable.parts:
         return removable
     if verify is None or isinstance(verify, int):
@@ -121,6 +122,7 @@ def _picked_by_kind(a: Attribution, removable: Removable, kind: Group, fixed: in
 
 def _may_have(a: Attribution, kind: Group) -> bool:
     """Return whether units of a kind can be made of those that have scores: of sentences or sources, no words can."""
+    # The units of a text come first and are of one kind, which the first one tells.
     return a.has_text and (kind != "word" or a.units.kind[0] in ("token", "word"))
 
 
@@ -130,6 +132,7 @@ def _picked_by_name(
     """Put the units that the caller names first; the others stay for the control."""
     units = units_named(a, removable.parts, named)
     if any(fixed in unit.tokens for unit in units):
+        # `or 0` is for the type checker: None is in no unit.
         raise InputError(f"{a.tokens[fixed or 0]!r} cannot be left out: the prediction is read there")
     tokens = {token for unit in units for token in unit.tokens}
     others = [part for part in _by_score(removable.parts) if tokens.isdisjoint(part.tokens)]
@@ -272,6 +275,7 @@ def _tokens_of_span(units: Sequence[UnitScore], start: int, end: int) -> list[in
 def _names(a: Attribution, part: UnitScore) -> set[str]:
     """Return the names of a part: "notes.txt:1", the first source in a file, is also called "notes.txt"."""
     name = part.text.strip()
+    # Tokens and words may hold a colon of their own; the units of a text come first, and are of one kind.
     return {name} if a.units.kind[0] == "token" else {name, name.rpartition(":")[0]}
 
 
@@ -281,5 +285,6 @@ def _unit(a: Attribution, name: str, tokens: Sequence[int]) -> UnitScore:
     if a.has_words and a.units.kind[0] == "token":
         members |= {token for word in a.words() if word.tokens[-1] in members for token in word.tokens}
     ordered = tuple(sorted(members))
+    # Of several targets, such as the tokens of a completion, the scores are summed.
     scores = a.scores.reshape(-1, a.scores.shape[-1])  # (rows, units)
     return UnitScore(name, ordered, float(scores[:, list(ordered)].sum()))

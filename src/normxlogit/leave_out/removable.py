@@ -63,6 +63,7 @@ def removable(a: Attribution, fixed: int | None = None) -> Removable:
     for regions_or_moments in media:
         unit = regions_or_moments.unit
         parts += [part._replace(text=f"{unit} {part.text}") for part in regions_or_moments.parts]
+    # Also where there are no parts at all.
     return Removable(parts, "part", "removed")
 
 
@@ -106,5 +107,6 @@ def ranked_scores(a: Attribution) -> Attribution:
     if a.has_target_axis:
         predicted = a.predictions[0].id if a.predictions else None
         rows = [row for row, target in enumerate(a.targets) if target.id == predicted]
+        # Where the caller named targets without the predicted label, the first of them ranks.
         a = a[rows[0] if rows else 0]
     return a if a.layers is None else a.layer(a.layers[representative_layer(a)])

@@ -33,6 +33,7 @@ def run_searches(
         answers: Measures removals, in their order.
     """
     searches = {place: search(removable) for place, removable in enumerate(removables) if removable.most > 0}
+    # Of all results; those that are searched are replaced below.
     verified = [replace(result, notes=(*result.notes, NOTHING_REMOVABLE)) for result in results]
     pending = {place: next(running) for place, running in searches.items()}  # the sets of tokens that each removes next
     while pending:

@@ -104,6 +104,7 @@ class SetSearch:
             None if there are too few others.
         """
         excluded = list(range(first)) if smallest is None else smallest.members
+        # Those that were removed one at a time have the highest scores, and are no control either.
         others = [member for member in range(first, len(self.parts)) if member not in excluded]
         # Punctuation is a weak control.
         words = [member for member in others if any(map(str.isalnum, self.parts[member].text))]
@@ -145,18 +146,21 @@ class SetSearch:
             # The last one is put back first: with it, least of the answer is left.
             by_what_is_left = sorted(spared, key=lambda member: -spared[member].value)
             ranked = [*needed, *by_what_is_left]
+            # All members but the last one are known to change it; fewer than the needed ones are expected not to.
             beginning = _Beginning(len(needed) - 1, len(members) - 1, spared[ranked[-1]])
         return None
 
     def _changing_beginning(self, ranked: Sequence[int], tested: int, together: Answer) -> Asking[_Beginning | None]:
         """Find a beginning of a ranking that changes the prediction: the tested one, a shorter one, or a longer one."""
         if self._is_changed(together):
+            # None of the first parts changes it alone.
             return _Beginning(1, tested, together)
         shorter = [ranked[:count] for count in range(2, tested)]  # fewer may change the prediction even if all do not
         measured = (yield from self._without(shorter)) if shorter else []
         for members, answer in measured:
             if self._is_changed(answer):
                 count = len(members)
+                # The beginnings were measured by their length: the one before does not change it.
                 return _Beginning(count - 1, count, answer)
         count = tested
         while count < len(ranked):

@@ -93,6 +93,7 @@ class Scores:
         arrays = to_host(*(value.detach() for value in (*tensors.values(), *self.diagnostics.values())))
         on_host = map(torch.from_numpy, arrays)  # in the order of `tensors`, then of the diagnostics
         fields = {name: next(on_host) for name in tensors}
+        # The transfer makes float32 of all tensors.
         if "sinks" in fields:
             fields["sinks"] = fields["sinks"].bool()
         return Scores(**fields, diagnostics={name: next(on_host) for name in self.diagnostics})
@@ -111,6 +112,8 @@ def remainder(request: Request, values: Tensor) -> Tensor:
 
 def stacked(rows: Sequence[Scores]) -> Scores:
     """Concatenate the scores of texts of equal length to those of one batch.
+
+    Sinks and parts are not: the methods that score beginnings of a text one by one have none.
 
     Args:
         rows: The scores of each text, with B = 1, by one method.
@@ -322,6 +325,7 @@ def _with_checked_settings(constructor: Callable[..., None]) -> Callable[..., No
         if type(self).__init__ is not checked:  # called by a subclass's constructor, with values that it has checked
             constructor(self, *args, **kwargs)
             return
+        # Its own alone: a class that is not registered would be called by the name of its base.
         info: MethodInfo | None = vars(type(self)).get("info")
         name = getattr(info, "name", type(self).__name__)
         try:

@@ -108,6 +108,7 @@ class FrozenGradient(Method):
             model.prepare(batch, alone=False)
             reading = self._reading(model, batch, model.layer_numbers(layers))
             return FrozenModel.of(model).run(batch, reading, predict=predict and not batch.has_source)
+        # Without `layers`, whose states no other point needs: `_reading` refuses them.
         return super().forward(model, batch, predict=predict)
 
     def notes_on(self, model: TaskModel) -> Strings:
@@ -172,6 +173,7 @@ class FrozenGradient(Method):
             baseline = baseline_vectors(request, vectors, self.baseline)
         reading = self._reading(model, run.batch, request.layers, baseline)
         at_point = frozen.run(run.batch, reading, predict=False)
+        # At point 1 the frozen network has the text's own states, whatever the baseline.
         if run.outputs is not None and self.point == 1.0:
             check_same_pass(run, at_point)
         return replace(at_point, positions=run.positions)  # the answer is read where it was for the text

@@ -195,6 +195,7 @@ class Occlusion(Perturbation):
             present: Which players are present, (N, M); in the first of the inputs, which is whole, all of them.
             answers: The answers, (N, K).
         """
+        # Each player is in at least one window, so that none is divided by 0.
         absent = ~present[1:]  # (N - 1, M)
         losses = answers[:1] - answers[1:]  # (N - 1, K)
         return losses.T @ absent / absent.sum(0)

@@ -218,9 +218,11 @@ def spec_here(spec: str, show_note: Callable[[str], object]) -> str:
     """
     name, _, settings = (part.strip() for part in spec.partition(":"))
     entry = None if _spelled_here(name) in _METHODS else other_name(name)
+    # A name of the nearest method only stays as it is: `describe` refuses it, and says what is nearest.
     if entry is None or not entry.is_same:
         return spec
     show_note(f"{name} is called {entry.described}")
+    # The method here may have settings already.
     separator = "," if ":" in entry.here else ":"
     return f"{entry.here}{separator}{settings}" if settings else entry.here
 

@@ -47,7 +47,7 @@ def settings_of(constructor: Callable[..., Any]) -> Mapping[str, Setting]:
     hints = get_type_hints(constructor.__init__ if isinstance(constructor, type) else constructor)  # type: ignore[misc]
     settings = {}
     for name, parameter in inspect.signature(constructor).parameters.items():
-        if name == "self":
+        if name == "self":  # of an `__init__`; the signature of a class has none
             continue
         if name not in hints or parameter.default is parameter.empty:
             raise TypeError(f"{constructor.__qualname__}: the setting {name} needs a type and a default")

@@ -68,6 +68,7 @@ class Aligned(NamedTuple):
         sinks = {*_words_with_sinks(before, self.tokens_of[BEFORE]), *_words_with_sinks(after, self.tokens_of[AFTER])}
         constants = np.array(list(map(_bias_and_sink, self.both)), np.float64)  # (2 models, bias and sink)
         bias, sink = (constants[AFTER] - constants[BEFORE]).astype(np.float32)
+        # `_check_comparable` has found text, method and quantity equal; one call made both, with one method's settings.
         shared_fields = ("method", "settings", "signed", "version", "text", "text_pair", "completion", "quantity")
         return ModelDifference(
             scores=(scores[AFTER] - scores[BEFORE]).astype(np.float32),
@@ -77,6 +78,7 @@ class Aligned(NamedTuple):
             scores_of_each=scores.astype(np.float32),
             constants_of_each=constants.astype(np.float32),
             units=units_of(self.words, [after.text or "", after.text_pair or ""]),
+            # Where the answer is read is another token in each model.
             targets=(after.target._replace(position=None),),
             models=models,
             model=" → ".join(models),
@@ -112,6 +114,7 @@ def _shared_words(before: Attribution, after: Attribution) -> tuple[list[NamedSp
             words[-1] = last._replace(end=max(word.end, last.end))
         else:
             words.append(NamedSpan("", word.start, word.end, tokens=(), kind="word", sequence=word.sequence))
+            # Both models get an entry: one of them may have no token in the word.
             for tokens_of_words in tokens_of:
                 tokens_of_words.append(())
         tokens_of[word.model][-1] += word.tokens  # of the last word

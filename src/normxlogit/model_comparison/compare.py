@@ -133,6 +133,7 @@ def _difference(before: Answer, after: Answer, outputs: SharedOutputs | None) ->
         differ = (prediction_before.id, prediction_after.id) not in outputs.pairs
         label = f"{prediction_before.label} → {label}" if differ else label
     elif outputs.outcomes is not None:
+        # Of several true labels, each answer says whether the compared one holds, see `TaskOutputs.outcome`.
         differ = before.outcome != after.outcome
     prediction = Prediction(label, prediction_after.id, value, probability=None)
     return Answer(prediction, value, outcome=differ)

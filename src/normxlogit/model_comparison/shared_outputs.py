@@ -133,6 +133,7 @@ def _pairs_of_labels(before: Sequence[str], after: Sequence[str]) -> list[Pair]:
     keys_before, keys_after = list(map(word_key, before)), list(map(word_key, after))
     if len(set(keys_before)) < len(before) or len(set(keys_after)) < len(after):
         keys_before, keys_after = list(before), list(after)
+    # A name that stands twice in one model is left out: it does not say which of the two is meant.
     return [
         Pair(index, keys_after.index(key))
         for index, key in enumerate(keys_before)

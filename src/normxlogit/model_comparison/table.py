@@ -84,9 +84,11 @@ class Summary:
             self.agreeing += d.verified.together.changed  # their answers differ on the whole text, and no longer do
         scores: dict[str, float] = {}
         for key, words in words_by_key(d).items():
+            # A word that stands several times in the text counts once, with the sum.
             scores[key] = sum(float(word.score) for word in words)
             self.scores.setdefault((key, answers), []).append(scores[key])
             self.spellings.setdefault(key, Counter()).update(word.text for word in words)
+        # A word with a score below 0 speaks against the change.
         strongest = sorted(scores, key=lambda key: -scores[key])[:FIRST]
         self.carried.update((key, answers) for key in strongest if scores[key] > 0)
 
@@ -166,6 +168,7 @@ def compare_table(
             differences = list(compare(before, after, texts_at_once, **options))
             changed_texts = {index: texts_at_once[index] for index, d in enumerate(differences) if d.changed}
             if verify and changed_texts:
+                # Texts without a change have none that words could carry, and are not read again.
                 verified = compare(before, after, list(changed_texts.values()), verify=verify, **options)
                 for index, d in zip(changed_texts, verified, strict=True):
                     differences[index] = d
@@ -173,6 +176,7 @@ def compare_table(
             summary.add(differences)
             shown = _by_change([*shown, *differences])[:MOST_TEXTS]
             update(len(texts_at_once))
+    # A table without rows was refused, so that there is a first result.
     all_cards = [Card(summary.blocks(), "All texts", result=False), *cards(Attributions(shown))]
     write_text(drawn_page(all_cards, shown[0].title), output / "page.html")
     return summary
