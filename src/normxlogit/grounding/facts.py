@@ -264,13 +264,12 @@ def _is_doubtful(sentence: str, words: Sequence[StatedWord], place: int, source:
     # In the order of the sentence; of other words the order says little.
     places = [source.place_of(word) for word in stated if word in numbers or word.text[0].isupper()]
     is_in_order = all(second >= first - NEAR for first, second in pairwise(places))
-    return asks(source.form.original, sentence) or not is_in_order
+    return not is_in_order or (asks(source.form.original) and not asks(sentence))
 
 
-def asks(text: str, sentence: str = "") -> bool:
-    """Return whether a text ends with a question mark, and a sentence does not."""
-    ends = [part.rstrip(CLOSING).endswith(tuple(QUESTION_MARKS)) for part in (text, sentence)]
-    return ends == [True, False]  # an empty sentence does not ask
+def asks(text: str) -> bool:
+    """Return whether a text ends with a question mark."""
+    return text.rstrip(CLOSING).endswith(tuple(QUESTION_MARKS))
 
 
 def nearest_source(stated: Sequence[StatedWord], count: int) -> int | None:
@@ -302,7 +301,7 @@ def is_quotation(sentence: str, source: ComparedText) -> bool:
     """
     body = sentence.strip().rstrip(_ENDING)
     original = source.form.original
-    if len(word_spans(body)) < LEAST_QUOTED or asks(original, sentence):
+    if len(word_spans(body)) < LEAST_QUOTED or (asks(original) and not asks(sentence)):
         return False
     # Slices, as there is no character beside the text: they are empty there.
     return any(
