@@ -178,6 +178,7 @@ class Checker:
             return []
         texts = list(map(self._text, pairs))
         if self._generates:
+            # Each label is given to the model as its completion, and measured.
             of_labels = [self._predictions_of(label, pairs, texts, method) for label in self.labels]
             return [_likeliest(predictions) for predictions in zip(*of_labels, strict=True)]
         results = self.explainer(texts, position=self.position, method=method)

@@ -70,10 +70,10 @@ _ESCAPED_WORD = regex.compile(rf'[^\s"]*(?:{_ESCAPE_PATTERN})[^\s"]*')
 _LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
 _LETTERS = regex.compile(_LETTERS_PATTERN)
 _STATED = regex.compile(rf"{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*|[%\p{{Sc}}]")
-_SPACES = " \u00a0\u202f°-"
-_CAPITALS = regex.compile(r"\b\p{Lu}\p{L}{2,}")
+_SPACES = " \u00a0\u202f°-"  # what may stand between a number and its unit
+_CAPITALS = regex.compile(r"\b\p{Lu}\p{L}{2,}")  # what may be an abbreviation, of three letters and more
 
-_ENDING = ".!?…。！？:;,"
+_ENDING = ".!?…。！？:;,"  # punctuation that a quotation may end without
 _UNSPACED = regex.compile(f"[{UNSPACED}]")
 
 
@@ -120,6 +120,7 @@ class Facts(NamedTuple):
     @property
     def is_of_another_language(self) -> bool:
         """Whether it has short words, and none stands in a source: every text of a language has such words."""
+        # Without capitals, as names and abbreviations are the same in many languages.
         short = [bool(word.sources) for word in self.words if len(word.text) < LONG and word.text.islower()]
         return bool(short) and not any(short)
 

@@ -94,6 +94,7 @@ def is_foreign(facts: Facts, reading: Reading) -> bool:
     """
     standing, count = sum(bool(word.sources) for word in facts.stated), len(facts.stated)
     has_few = count >= LEAST_WORDS and standing < FEW * count
+    # NaN is not less: then nothing is said against the sentence.
     return has_few and not facts.is_of_another_language and reading.coefficient < NO_LIKELIER
 
 
@@ -165,7 +166,7 @@ def summary_line(judgements: Iterable[Judgement], origin: Origin) -> str:
     counts = Counter(judgements)
     total, supported = counts.total(), sum(counts[judgement] for judgement in GOOD)
     noun = "sentence" if total == 1 else "sentences"
-    verb = "is" if 1 in (total, supported) else "are"
+    verb = "is" if 1 in (total, supported) else "are"  # "0 of 1 sentence is", "1 of 3 sentences is"
     parts = [f"{supported} of {total} {noun} {verb} supported"]
     for judgement, words in SAID.items():
         if count := counts[judgement]:

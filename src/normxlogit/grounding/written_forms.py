@@ -83,19 +83,22 @@ sunday sun
 
 
 DIGITS = regex.compile(r"\d+")
-_LAST_SIGN = regex.compile(r"\D(?=\d+\D*$)")
+_LAST_SIGN = regex.compile(r"\D(?=\d+\D*$)")  # before the last group of digits
 _NUMBER = regex.compile(NUMBER_PATTERN)
+# Its groups are what may be a month: of "2026-05-09" the second number, of "9.5.2026" either, of "5/2026" the first.
 _DATE = regex.compile(r"(?<!\d)(?:\d{4}-(\d{2})(?:-\d{2})?|(\d{1,2})[./-](\d{1,2})[./-]\d{2,4}|(\d{1,2})/\d{4})(?!\d)")
-_YEARS = regex.compile(r"(?<!\d)(\d\d)\d\d[-–/](\d\d)(?!\d)")
+_YEARS = regex.compile(r"(?<!\d)(\d\d)\d\d[-–/](\d\d)(?!\d)")  # "1998-99": the century, and the second year in it
 _WORD = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 _INSIDE_NUMBER = regex.compile(r"[\s\-‐‑]*")
 _SCALE = regex.compile(r"[\s-]?(\p{L}+)")
 _DECIMAL = regex.compile(r"\d+(\.\d+)?")
-_POWER = regex.compile(r"100+")
-_DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")
+_POWER = regex.compile(r"100+")  # a hundred, a thousand and more
+_DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")  # "U.S."
 _SIGNS = regex.compile(r"[%\p{Sc}]")
+# What two values may differ in that have the same digits, in another unit: the point, and zeros at either end.
 _ZEROS = regex.compile(r"^[0.]+|\.|(?<=^[1-9]\d*)0+$")
 _FRACTION = regex.compile(r"(?<![\d/])\d/\d(?![\d/])")
+# Abbreviations such as "kg" and "km", without a vowel, and "µ" as Unicode has it twice.
 _CONSONANTS = regex.compile(r"[b-df-hj-np-tv-zµμ]{1,3}", regex.IGNORECASE)
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")
 

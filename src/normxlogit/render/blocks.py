@@ -201,7 +201,7 @@ class Card(NamedTuple):
 
     blocks: Sequence[Block]
     heading: str = ""
-    result: bool = True
+    result: bool = True  # or else a table of several
     opened: bool = True
 
 

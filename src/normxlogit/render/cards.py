@@ -112,6 +112,7 @@ def _overview(groups: Sequence[Attributions[Attribution]], words: bool | None) -
     """
     methods = list(dict.fromkeys(map(method_of, chain.from_iterable(groups))))
     labels = {group[0].prediction.label for group in groups}  # the methods of a group explain one prediction
+    # A regression and a cosine have no probability.
     quantities = {"value" if group[0].prediction.probability is None else "probability" for group in groups}
     columns = [Column("text"), Column("label"), Column(" or ".join(sorted(quantities)), numbers=True)]
     columns += [Column(f"rests on, {name}") for name in methods] if len(methods) > 1 else [Column("rests on")]

@@ -204,6 +204,7 @@ def _short_numbers(scores: FloatArray) -> list[float]:
 
 def _name(g: Attribution, *tokens: int) -> str:
     """Return the text of consecutive tokens; the name of a single token without a character of its own."""
+    # Without a text its part is empty, and the token gives its name.
     spans = [(0, 0)] if g.text is None or g.offsets is None else [g.offsets[i] for i in tokens]
     text = (g.text or "")[min(start for start, _ in spans) : max(end for _, end in spans)]
     return quoted(visible(text or g.tokens[tokens[0]]))

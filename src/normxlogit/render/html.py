@@ -173,7 +173,7 @@ def _bar_style(bar: Bar) -> str:
 
     Narrow pages shorten it: their style sheet computes its length from --s and its position from --x.
     """
-    left_end = min(bar.start, bar.end)
+    left_end = min(bar.start, bar.end)  # a negative bar ends there
     length = abs(bar.end - bar.start)
     width = f"display:inline-block;height:0.8em;width:{LONGEST_BAR * length:.2f}em"
     offset = f"--x:{left_end:.4f};margin-left:{LONGEST_BAR * left_end:.2f}em;" if left_end else ""

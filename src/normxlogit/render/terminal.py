@@ -169,7 +169,7 @@ def _marks(block: Block) -> list[float]:
 
 def _text(text: str, style: Style | None = None) -> Text:
     """Return text without control characters; every drawn string is made by this function."""
-    return Text(safe(text), style or "", overflow="fold")
+    return Text(safe(text), style or "", overflow="fold")  # "" is rich's word for no style
 
 
 def _columns(sides: Iterable[Any], rows: Iterable[Iterable[Text]]) -> Columns:

@@ -85,6 +85,7 @@ class CachedText:
         self._cache: Any = None
         self.run: ForwardPass | None = None
         if options is not None and isinstance(options.method, FrozenGradient):
+            # None where no cache was filled: the method then runs a pass of its own.
             self.run = self._filling_cache(partial(answer_pass, model, completed, options))
 
     @cached_property

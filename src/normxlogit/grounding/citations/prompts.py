@@ -90,7 +90,7 @@ def _text(name: str, value: str | None) -> str:
     """Return a text that was given, or an empty one."""
     if not isinstance(value, str | None):
         raise InputError(f"a {name} is a text, not {type(value).__name__}: call cite for each of several")
-    return value or ""
+    return value or ""  # None where it was not given
 
 
 def _with_documents(named: Mapping[str, str]) -> tuple[str, SourceSpans]:

@@ -37,7 +37,7 @@ def _of_sentence(cited: Citations, index: int, sources: Indices) -> Indices:
     best = best_alone(cited, index)
     if best is None or best.nats < LEAST_LOSS:  # no document makes the sentence likelier by itself
         return sources
-    ranked = cited.top(len(cited.sources), sentence=index)
+    ranked = cited.top(len(cited.sources), sentence=index)  # by its shares: of a sentence, losses do not rank
     first = next(source.source for source in ranked if source.document == best.name)
     return tuple(dict.fromkeys([first, *sources]))[:MOST]
 

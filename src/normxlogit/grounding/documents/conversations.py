@@ -184,7 +184,7 @@ def _said(message: RawMessage, number: int, tool_names: Mapping[str, str]) -> It
         tool_names: Names of tools by the ids of their calls.
     """
     kind, parts = KINDS[message["role"]], _parts(message)
-    said = Message(kind, "", role=kind, number=number)
+    said = Message(kind, "", role=kind, number=number)  # what its steps have in common
     if kind == "tool result":
         call_id = _text_under(message, "tool_call_id")
         name = tool_names.get(call_id) or _text_under(message, "name")
@@ -197,7 +197,12 @@ def _said(message: RawMessage, number: int, tool_names: Mapping[str, str]) -> It
 
 
 def _steps_of_part(part: Any, said: Message) -> Iterator[Message]:
-    """Yield what a part of a content says, and what was thought before, in steps of a kind."""
+    """Yield what a part of a content says, and what was thought before, in steps of a kind.
+
+    Args:
+        part: The part.
+        said: A step of its message without a text, whose kind, role and names the steps have.
+    """
     type_, text = part_type(part), text_of_part(part)
     if text is not None:
         # A user may write of such marks.

@@ -189,7 +189,9 @@ class AnsweredPrompt:
             return {method.spec: scored}
         lost = verified(self.measure, self.weights[0], scored.scores)
         measured = np.array([lost.get(source, -np.inf) for source in range(len(self.sources))])  # (S,)
-        order = np.lexsort((-scored.scores, -measured))  # (S,): by nats lost, then those that were not measured
+        # The last key counts first. (S,): by nats lost, then those that were not measured, which are at -inf.
+        order = np.lexsort((-scored.scores, -measured))
+        # As scores, ranks are negative: the first source has 0, the highest.
         passes = scored.passes + len(lost) + 1.0  # 1 with all sources
         return {method.spec: scored, f"{method.spec} (verified)": Scored(-order.argsort().astype(np.float64), passes)}
 
