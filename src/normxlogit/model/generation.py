@@ -164,7 +164,7 @@ def generated_from(
             call=partial(copy.generate, generation_config=config, **without_model_defaults(), **options),
         )
     ids: list[int] = getattr(recorded.output, "sequences", recorded.output)[0].tolist()
-    prompt: list[int] = recorded.last(first_ids)[0].tolist()
+    prompt: list[int] = recorded.last(first_ids)[0].tolist()  # what the table was called with first
     if ids[: len(prompt)] == prompt:  # some models return the generated tokens alone
         ids = ids[len(prompt) :]
     return prompt, ids
