@@ -66,7 +66,7 @@ class ModelClasses:
         if lacks_encoder and any(other.have(class_name, by_ending=by_ending) for other in self.decoders_among):
             return True
         if by_ending:
-            ending = self.auto_class.removeprefix("AutoModel")
+            ending = self.auto_class.removeprefix("AutoModel")  # "" says nothing: every name ends with it
             return bool(ending) and class_name.endswith(ending)
         return bool(self.mapping) and class_name in classes_in(self.mapping)
 

@@ -106,7 +106,7 @@ def _base_of(source: str, config: Any) -> str:
             f"{source} holds an adapter of PEFT whose adapter_config.json names no base_model_name_or_path; load the "
             "base model, and pass Explainer(PeftModel.from_pretrained(base, folder), tokenizer)"
         )
-    local_base = Path(source) / base
+    local_base = Path(source) / base  # unless there is a model at the path from the working directory
     return str(local_base) if local_base.is_dir() and not Path(base, "config.json").is_file() else base
 
 

@@ -154,6 +154,7 @@ def _default_dtype(target_device: torch.device | None, options: LoadOptions, con
     """Return the precision of a checkpoint, "auto" for transformers, but float32 for float16 on a CPU."""
     # Where transformers places the model by itself, it counts as on the CPU unless a `device_map` says where.
     on_cpu = (target_device is None or target_device.type == "cpu") and "device_map" not in options
+    # float16 is slow on a CPU, and float32 holds all of its numbers.
     return torch.float32 if on_cpu and dtype_of_checkpoint(config) == torch.float16 else "auto"
 
 

@@ -42,8 +42,8 @@ def read_model(
 
     Args:
         model: The caller's model.
-        declared: The task that the caller names.
-        labels: The caller's names of the outputs.
+        declared: The task that the caller names; None for what the model's class says.
+        labels: The caller's names of the outputs; None for the configuration's.
         reader: What reads inputs: a tokenizer or a processor.
         tokenizer: The tokenizer in it; None if it has none.
         pipeline: Settings of the pipeline that the model came with.
@@ -67,7 +67,7 @@ def read_model(
         ignored_labels=pipeline.ignored,
     )
     copy = ModelCopy(caller_model, model)
-    config = getattr(copy.module, "config", None)
+    config = getattr(copy.module, "config", None)  # a plain module may have none, or one of another kind
     copy.config = config = config if isinstance(config, PretrainedConfig) else PretrainedConfig()
     copy.task = task = _adapt_copy(copy, task, unwrapped_model, declared, forward)
     limit, copy.decoder_limit = task.limits(unwrapped_model, position_limit)

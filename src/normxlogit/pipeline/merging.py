@@ -89,7 +89,7 @@ def _notes_without_sinks(a: Attribution) -> list[str]:
 
 
 def _worst_diagnostics(results: Sequence[Attribution]) -> dict[str, Any]:
-    """Return each diagnostic of the window in which it is largest."""
+    """Return each diagnostic, such as an error, of the window in which it is largest: no other window is worse."""
     return {
         name: max((r.diagnostics[name] for r in results), key=lambda values: float(np.max(np.abs(values))))
         for name in results[0].diagnostics

@@ -250,7 +250,7 @@ def explain_run(model: TaskModel, run: ForwardPass, batch: Sequence[CompletionRe
         predictions = _token_predictions(model, completion, states)
         if isinstance(completion.options.method, FrozenGradient):  # the units are the tokens of source and decoder
             joined = completion._replace(completed=completion.completed.joined())
-        else:
+        else:  # other methods score the decoder's tokens alone
             joined = completion
         result = scored_tokens(
             model,

@@ -155,7 +155,7 @@ def _is_for_all_prompts(name: str, value: Any) -> bool:
 def _one_each(name: str, values: Any, count: int) -> list[Any]:
     """Return a list of values after checking that there is one for each prompt."""
     values = text_column(values) if is_table(values) else values
-    if not is_column(values) or isinstance(values, set | frozenset):
+    if not is_column(values) or isinstance(values, set | frozenset):  # sets have no order
         raise InputError(f"of several prompts {name} is a list with one for each")
     rows = [arrow_value(value) for value in values]
     if len(rows) != count:

@@ -209,6 +209,7 @@ def _of_prompt(a: Attribution) -> Attribution:
     answer_units = range(prompt_end, a.text_units)
     prompt_units = [*range(prompt_end), *range(a.text_units, len(a.units))]
     scores = a.scores[0]  # of the only target, (units,) or (L, units)
+    # Sinks in the answer are no units any more; what they contribute stays in `sink`, see `_difference`.
     return replace(
         a,
         scores=scores[..., prompt_units],
