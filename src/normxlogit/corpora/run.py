@@ -188,6 +188,7 @@ def attribute(
             results = run_ray(explainer, settings, folder, manifest.digest, shards, cluster or Cluster())
         else:
             results = run_local(worker, folder, manifest.digest, shards)
+        # `totals` says the times itself; closing the results ends the threads or actors, also after an error.
         reading = f"reading {', '.join(map(repr, columns.names))}"
         with progress_bar(None, progress, reading, times=False) as update, closing(results):  # type: ignore[type-var]
             for shard, fraction in results:

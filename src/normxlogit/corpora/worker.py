@@ -119,6 +119,7 @@ class Worker:
             job.cells(result, kind) | {"row": row.number, "id": row.id}
             for result, row in zip(results, input_rows, strict=True)
         ]
+        # Cells of columns that the schema lacks are left out.
         table = arrow.Table.from_pylist(cells_of_rows, arrow.schema(types.items()))
         row_indices = arrow.array(places, arrow.int64())  # of rows with a result
         for name in self.settings.columns.keep:

@@ -150,7 +150,7 @@ class Predictions(Job):
     def shared(self, model: TaskModel, results: Sequence[Record]) -> dict[str, Any]:
         """Return the labels, what they are, and the layers."""
         outputs = model.task.outputs
-        layers = results[0].scored.layers if results else None
+        layers = results[0].scored.layers if results else None  # None is read of no shard, see `RunTables`
         return {"labels": list(outputs.labels), "outputs": outputs.kind, "layers": list(layers) if layers else None}
 
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
