@@ -272,7 +272,7 @@ class Folder:
             state = dict(json.loads(schema.metadata[METADATA])["shard"])
             shard: WrittenShard = check(WrittenShard)(state)
             is_of_run = str(state["run"]) == run_digest
-            is_in_place = Path(path).name == _name_of(shard.shard)
+            is_in_place = Path(path).name == _name_of(shard.shard)  # and not a copy of the file of another shard
         return _ShardFile(shard, schema.names) if is_of_run and is_in_place else None
 
     def failures(self, written: WrittenShards) -> Iterator[tuple[int, str, str]]:

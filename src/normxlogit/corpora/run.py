@@ -218,6 +218,7 @@ def _with_columns(
     """Return a job with the names of its columns, and all columns that are read."""
     reads_media = model.task.result_kind != "text"
     names = source.names()
+    # Rows are read to find the column of texts only where no name tells it.
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), reads_media=reads_media)
     kept_columns = (keep,) if isinstance(keep, str) else tuple(keep)
     columns = replace(job.columns(reads_media=reads_media), id=id_column, keep=kept_columns)

@@ -37,6 +37,7 @@ class Settings:
     def described(self) -> dict[str, Any]:
         """Return the settings as plain values, by their public names, as a manifest has them."""
         media = self.media_method
+        # Names with spaces are of what no argument of this name sets.
         return {
             **self.job.described(),
             "id_column": self.columns.id,

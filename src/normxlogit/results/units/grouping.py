@@ -127,6 +127,7 @@ def _sequenced_targets(a: "Attribution", text: str) -> Sequenced:
     """Return an answer as characters and as its explained tokens, which are counted from the first one."""
     return Sequenced(
         text,
+        # A token without characters is special, so that no span of the answer has it.
         offsets=[target.span or (len(text), len(text)) for target in a.targets],
         special=[target.span is None for target in a.targets],
         prompt_tokens=0,
