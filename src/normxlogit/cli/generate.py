@@ -119,6 +119,7 @@ def _request(prompt: str | None, attached_files: list[str] | None, *, chat: bool
     if prompt is None:
         if sys.stdin.isatty():
             raise InputError("no prompt: give it as an argument or on standard input")
+        # Without the line end that a file or `echo` has, which would be a part of the prompt.
         prompt = decoded(sys.stdin.buffer.read(), "standard input").rstrip("\n")
     if attached_files:
         from ..inputs.message_parts import part_of_file

@@ -84,5 +84,5 @@ def _package(requirement: Requirement) -> Package:
         installed = version(requirement.name)
     except PackageNotFoundError:
         return Package(requirement.name, specifier, None, fits=False)
-    fits = requirement.specifier.contains(installed, prereleases=True)
+    fits = requirement.specifier.contains(installed, prereleases=True)  # a pre-release that is installed may fit
     return Package(requirement.name, specifier, installed, fits)

@@ -119,7 +119,7 @@ class Folder:
             raise DataError(f"the name of {self.location!r} is not UTF-8; give another --output")
         try:
             self.system, self.path = fsspec.core.url_to_fs(self.location)
-        except (ImportError, ValueError) as error:
+        except (ImportError, ValueError) as error:  # a protocol whose package is missing, or that nobody knows
             raise DataError(f"cannot write {place}: {error}") from None
         self.local = type(self.system).__name__ == "LocalFileSystem"
 
@@ -189,7 +189,7 @@ class Folder:
         """Turn errors inside the block into a `DataError` that names the folder."""
         try:
             yield
-        except BlockingIOError:
+        except BlockingIOError:  # of the lock, which another process holds
             raise DataError(f"{self.location}: another run is writing there; wait for it or stop it") from None
         except (OSError, ValueError) as error:
             raise DataError(f"cannot write {self.location}: {reason_of(error)}") from None
@@ -272,7 +272,7 @@ class Folder:
             state = dict(json.loads(schema.metadata[METADATA])["shard"])
             shard: WrittenShard = check(WrittenShard)(state)
             is_of_run = str(state["run"]) == run_digest
-            is_in_place = Path(path).name == _name_of(shard.shard)
+            is_in_place = Path(path).name == _name_of(shard.shard)  # and not a copy of the file of another shard
         return _ShardFile(shard, schema.names) if is_of_run and is_in_place else None
 
     def failures(self, written: WrittenShards) -> Iterator[tuple[int, str, str]]:

@@ -188,6 +188,7 @@ def attribute(
             results = run_ray(explainer, settings, folder, manifest.digest, shards, cluster or Cluster())
         else:
             results = run_local(worker, folder, manifest.digest, shards)
+        # `totals` says the times itself; closing the results ends the threads or actors, also after an error.
         reading = f"reading {', '.join(map(repr, columns.names))}"
         with progress_bar(None, progress, reading, times=False) as update, closing(results):  # type: ignore[type-var]
             for shard, fraction in results:
@@ -217,6 +218,7 @@ def _with_columns(
     """Return a job with the names of its columns, and all columns that are read."""
     reads_media = model.task.result_kind != "text"
     names = source.names()
+    # Rows are read to find the column of texts only where no name tells it.
     job = job.with_columns(names, lambda: columns_of_text(source, names, id_column), reads_media=reads_media)
     kept_columns = (keep,) if isinstance(keep, str) else tuple(keep)
     columns = replace(job.columns(reads_media=reads_media), id=id_column, keep=kept_columns)

@@ -37,6 +37,7 @@ class Settings:
     def described(self) -> dict[str, Any]:
         """Return the settings as plain values, by their public names, as a manifest has them."""
         media = self.media_method
+        # Names with spaces are of what no argument of this name sets.
         return {
             **self.job.described(),
             "id_column": self.columns.id,
@@ -119,6 +120,7 @@ class Worker:
             job.cells(result, kind) | {"row": row.number, "id": row.id}
             for result, row in zip(results, input_rows, strict=True)
         ]
+        # Cells of columns that the schema lacks are left out.
         table = arrow.Table.from_pylist(cells_of_rows, arrow.schema(types.items()))
         row_indices = arrow.array(places, arrow.int64())  # of rows with a result
         for name in self.settings.columns.keep:

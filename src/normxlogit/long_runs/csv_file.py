@@ -39,7 +39,7 @@ class CsvFile:
 
     def __init__(self, file: Any, kind: str, fraction: Callable[[], float]) -> None:
         self._fraction = fraction
-        # A cell that is not UTF-8 is a problem of its row, not of the file: it holds surrogates.
+        # A cell that is not UTF-8 is a problem of its row, not of the file: it holds surrogates. `csv` reads line ends.
         self._lines = io.TextIOWrapper(file, encoding_of_file(file), "surrogateescape", newline="")
         self._delimiter = "\t" if kind == "tsv" else self._most_dividing_delimiter()
         # A mark behind the last line: it is a row of its own, or in the last cell where a quote was never closed.

@@ -125,7 +125,7 @@ def _parquet(file: Any) -> RowSource:
 
     reader = parquet_file(file)
     batches = partial(reader.iter_batches, BLOCK, use_threads=False)
-    row_count = max(reader.metadata.num_rows, 1)
+    row_count = max(reader.metadata.num_rows, 1)  # also of a file without rows
     return _source_of_batches(reader.schema_arrow, batches, lambda rows_read: rows_read / row_count)
 
 

@@ -56,7 +56,7 @@ def _target_index(a: "Attribution", target: str | SupportsIndex) -> int:
     if isinstance(target, bool) or not isinstance(target, SupportsIndex):
         raise TargetError(f"a target is a name or an index, not {target!r}")
     try:
-        return range(len(names))[target]
+        return range(len(names))[target]  # counts a negative index from the end, and refuses what is outside
     except IndexError:
         raise TargetError(f"no target {operator.index(target)}; there are {len(names)}, counted from 0") from None
 

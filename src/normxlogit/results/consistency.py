@@ -55,6 +55,7 @@ def check_answer(a: "Attribution") -> None:
     require(fits, "token_predictions: not one for each token")
     if a.prompt_tokens is not None:
         generated = a.units.kind.count("token") - a.prompt_tokens
+        # Parts of an answer keep no generated tokens, and their units may still be tokens.
         fits = generated == len(a.generated) if a.generated else generated >= 0
         require(fits, "prompt_tokens: not the number before the generated ones")
     if a.completion is not None:
@@ -70,7 +71,7 @@ def check_spans(a: "Attribution") -> None:
     """
     lengths = [math.inf if text is None else len(text) for text in (a.text, a.text_pair)]
     require(len(a.completion or "") <= lengths[0], "completion: longer than the text")
-    for (start, end), sequence in zip(a.offsets or (), a.units.sequence, strict=False):
+    for (start, end), sequence in zip(a.offsets or (), a.units.sequence, strict=False):  # units of media are last
         require(start <= end <= lengths[sequence or 0], "spans: outside the text")
     spans = [(message.start, message.end) for message in a.messages or ()]
     for start, end in (*spans, *a.target_spans):

@@ -35,7 +35,7 @@ class CitationJob(CompletionJob):
         return [*super().absent_columns(keep_text=keep_text), *(TESTED if self.verify is None else [])]
 
     def result(self, model: TaskModel, row: Any, options: Options) -> tuple[Record, int]:
-        """Return the answer with its citations."""
+        """Return the answer with its citations, and the number of tokens of prompt and answer; rows are `Answered`."""
         from ...grounding.citations.cite import cite_answered
 
         return cite_answered(model, row, options), len(row.completed.encoding)

@@ -140,5 +140,5 @@ class Completions(CompletionJob):
         return prompt
 
     def result(self, model: TaskModel, row: Any, options: Options) -> tuple[Record, int]:
-        """Return the sources of a completion."""
+        """Return the sources of a completion, and the number of tokens of prompt and completion."""
         return explain_sources(model, row, options, self.sources, self.parts), len(row.encoding)

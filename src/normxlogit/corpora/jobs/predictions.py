@@ -94,7 +94,7 @@ class Predictions(Job):
         if reads_media:
             defaults_of_texts = {"pair_column": None, "words": None, "long_text": "truncate"}
             for name, default in defaults_of_texts.items():
-                if getattr(self, name) != default:
+                if getattr(self, name) != default:  # the caller has set it
                     raise InputError(f"{name} is for texts, not for pictures and sounds")
         job = super().with_columns(names, columns_of_text, reads_media=reads_media)
         return replace(job, words=not reads_media) if job.words is None else job
@@ -150,7 +150,7 @@ class Predictions(Job):
     def shared(self, model: TaskModel, results: Sequence[Record]) -> dict[str, Any]:
         """Return the labels, what they are, and the layers."""
         outputs = model.task.outputs
-        layers = results[0].scored.layers if results else None
+        layers = results[0].scored.layers if results else None  # None is read of no shard, see `RunTables`
         return {"labels": list(outputs.labels), "outputs": outputs.kind, "layers": list(layers) if layers else None}
 
     def steps(self, model: TaskModel, options: Options) -> Sequence[Step]:
@@ -185,6 +185,7 @@ class Predictions(Job):
     ) -> Iterable[tuple[Record, int]]:
         """Yield the result of each row, with the number of its tokens."""
         encodings = [row.encoding for row in rows]
+        # The options hold the targets of all rows in the place of a single one.
         targets: Any = None if self.target_column is None else [row.target for row in rows]
         results = score_encodings(model, encodings, replace(options, targets=targets))
         return zip(results, map(len, encodings), strict=True)

@@ -68,6 +68,7 @@ class StepRun:
     def _call(self, places: list[int], rows: ShardRows) -> None:
         """Call the step with the rows at some places of a shard: replace their values, or move them to the problems."""
         inputs = [rows.values[place] for place in places]
+        # An outcome is the new value of a row, or the error of the call with this row alone.
         for place, outcome in zip(places, outcomes(self.step.call, inputs), strict=True):
             if isinstance(outcome, NormXLogitError):
                 self._check_failure(outcome)

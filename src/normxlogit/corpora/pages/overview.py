@@ -84,7 +84,7 @@ def word_sentence(summary: Summary) -> str:
     """Say which words speak most surely for the labels, and whether that was tested; and what decides by itself."""
     words_of_labels = []
     for label in summary.labels:
-        words = [f'"{unit.text}"' for unit in summary.highest if unit.label == label]
+        words = [f'"{unit.text}"' for unit in summary.highest if unit.label == label]  # the surest first
         if words:
             words_of_labels.append(f'for "{label}": {", ".join(words[:NAMED])}')
     if not words_of_labels:

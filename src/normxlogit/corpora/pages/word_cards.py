@@ -66,7 +66,7 @@ def reason_cards(reasons: Sequence[Reason]) -> list[Card]:
         return []
     deciding = [reason for reason in reasons if reason.decides]
     others = [reason for reason in reasons if not reason.decides][:COMPARED]
-    if not deciding:
+    if not deciding:  # a terminal, which does not show what is folded, has the heading alone
         blocks: list[Block] = [
             Fold("What was tested, the strongest first", [Paragraph(COUNTED), _reason_table(others)])
         ]
@@ -100,7 +100,8 @@ def _label_card(summary: Summary, label: str, units: Sequence[Unit]) -> Card:
     inputs = UNIT_NAMES[summary.unit].inputs
     untrue = _of_label(summary.untrue, label)
     name = one_line(label)
-    means = MEANS.replace("texts", inputs).format(label=name)  # such as of "pictures"
+    # Such as of "pictures"; the label is put in last, as it may have the word "texts".
+    means = MEANS.replace("texts", inputs).format(label=name)
     note = means + (TESTED if summary.tested else UNTESTED)
     blocks: list[Block] = [Paragraph(note)]
     blocks += [_unit_table(summary, units)] if units else [Paragraph("None passed this test.")]

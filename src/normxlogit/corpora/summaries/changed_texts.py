@@ -84,7 +84,7 @@ def text_with(terms: Sequence[str], parts: Parts, example: Parts) -> Parts | Non
     if not places:
         return None
     texts = list(parts)
-    for sequence in {sequence for sequence, _ in places}:
+    for sequence in {sequence for sequence, _ in places}:  # of a pair each of two words may be in one text
         indices = [index for sequence_of_place, index in places if sequence_of_place == sequence]
         texts[sequence] = _inserted(parts[sequence], example[sequence], indices)
     return tuple(texts)

@@ -200,6 +200,7 @@ def _make_words_of_texts(run: RunTables, where: str, layer: int) -> None:
         layer: The index of the layer whose scores count, among those of the run.
     """
     word = LISTED_WORD.format(unit="flat.word")
+    # DuckDB counts the entries of lists from 1, and a slice has its end. The first target's scores stand first.
     run.ask(
         f"""
         CREATE TEMP TABLE words_of_texts AS
@@ -224,6 +225,7 @@ def _words(run: RunTables, top: int, min_texts: int, count: int) -> list[Candida
     They are those of the surest mean share of the scores, and those whose texts get the prediction most surely more
     often than all texts; `deviation` counts standard errors. The arguments are those of `find_reasons`.
     """
+    # A label of all texts (`usual` is 1) has no deviation, and no word can make it more frequent.
     rows = run.ask(
         f"""
         WITH labels AS (

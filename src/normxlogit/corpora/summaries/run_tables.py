@@ -112,6 +112,7 @@ class RunTables:
         has_words = "words" in self.column_types
         self.unit = SIGNALS.get(self.kind, "words" if has_words else "tokens")
         self.units_column = "words" if self.unit == "words" else "units"
+        # Not the texts themselves, which a run may not have kept.
         self.text_column = "words" if self.unit == "words" else "unit_ids"
         if self.kind in SIGNALS:
             self.text_column = "row"

@@ -130,7 +130,7 @@ def summarize(
         layer = visible_layer(run)
         sum_up_units(run, layer)
         of_gold = {} if gold is None else compare_with_gold(run, gold, gold_labels, layer, top)
-        if explainer is None or count is None:
+        if explainer is None or count is None:  # both or neither, see `_check_pairs_of_arguments`
             of_words = _words(run, top, min_texts)
         else:
             of_words = _tested_words(run, explainer, layer, top, min_texts, count)

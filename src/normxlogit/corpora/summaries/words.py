@@ -58,6 +58,7 @@ def sum_up_units(run: RunTables, layer: int) -> None:
     if run.unit == "words":
         scores, sequences = "word_scores", "list_transform(words, lambda x: 0)"
     count = f"len({units})"
+    # A list of scores has a block for each target and layer; without layers, or without units, there is one layer.
     layers = f"greatest(len({scores}) // greatest({count} * len(target), 1), 1)"
     run.ask(
         """

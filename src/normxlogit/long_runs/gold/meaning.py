@@ -76,7 +76,7 @@ def meaning_of(gold_labels: Any, class_names: Sequence[str] = ()) -> GoldLabels:
         return replace(of_data_set, mapping=_mapping_of(_pairs_of(gold_labels)))
     if isinstance(gold_labels, Mapping):
         return replace(of_data_set, mapping=_mapping_of(gold_labels.items()))
-    return GoldLabels(names=label_names(gold_labels))
+    return GoldLabels(names=label_names(gold_labels))  # a list, or a `ClassLabel`
 
 
 def _mapping_of(pairs: Iterable[tuple[Any, Any]]) -> dict[str, str | int | None]:

@@ -34,7 +34,7 @@ class ModelLabels:
     def called(self, name: str) -> str | None:
         """Return the label of a name: the same name, or the only one that is the same text; None if there is none."""
         names = list(self.names.values())
-        matches = {names[index] for index in matching_names(name, names)}
+        matches = {names[index] for index in matching_names(name, names)}  # several labels of one name are one
         return matches.pop() if len(matches) == 1 else None
 
     def numbered(self, number: int) -> str | None:

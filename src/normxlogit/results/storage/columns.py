@@ -273,6 +273,7 @@ def read_parquet(path: str | Path) -> Fields:
         table = file.read(use_threads=False)
         table.validate(full=True)
         states = result_states(table)
+        # Other libraries may keep the metadata of a file to which they add rows.
         if metadata_of(table.schema).get("single") and len(states) == 1:
             return states[0]
         return {"format_version": FORMAT_VERSION, "attributions": states}

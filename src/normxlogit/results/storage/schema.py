@@ -254,7 +254,7 @@ def _entries(hint: Any, value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
         raise _refusal("a list", value)
     entry_types = get_args(hint)
-    if get_origin(hint) is Sequence or ... in entry_types:
+    if get_origin(hint) is Sequence or ... in entry_types:  # of any length
         return tuple(map(check(entry_types[0]), value))
     if len(value) != len(entry_types):
         raise ValueError(f"expected {len(entry_types)} entries, got {len(value)}")

@@ -47,7 +47,7 @@ def safe_output(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Return the text on one line without outer white space, or visible signs if it is only white space."""
+    """Return the text on one line without outer white space; visible signs if it is only white space, or empty."""
     return " ".join(text.split()) or "".join(_SIGNS.get(c, "␣") for c in text) or "∅"
 
 

@@ -36,7 +36,7 @@ def grouped(a: "Attribution", by: SourceSpec, merge: Merge = "sum") -> "Attribut
         _check_finer_than_words(a)
     groups = groups_of(a, by)
     if not groups:
-        raise DataError("; ".join(["the prompt holds no source", *a.notes]))
+        raise DataError("; ".join(["the prompt holds no source", *a.notes]))  # notes may say why, such as a cut text
     check_coarser(a, groups)
     groups += _units_left(a, groups)
     if merge == "sum":
@@ -66,7 +66,7 @@ def _groups_with(units: Sequence[int], groups: Groups) -> Indices:
 
 
 def _units_left(a: "Attribution", groups: Groups) -> Groups:
-    """Return what no group holds, as further groups: the rest of the prompt, and the answer's own tokens."""
+    """Return what no group holds, as further groups: the rest of the prompt, maybe empty, and the answer's tokens."""
     grouped_units = {unit for group in groups for unit in group.tokens}
     tokens = tuple(unit for unit in range(a.answer_units.start) if unit not in grouped_units)
     whole = "text" if a.has_text else "input"
@@ -127,6 +127,7 @@ def _sequenced_targets(a: "Attribution", text: str) -> Sequenced:
     """Return an answer as characters and as its explained tokens, which are counted from the first one."""
     return Sequenced(
         text,
+        # A token without characters is special, so that no span of the answer has it.
         offsets=[target.span or (len(text), len(text)) for target in a.targets],
         special=[target.span is None for target in a.targets],
         prompt_tokens=0,

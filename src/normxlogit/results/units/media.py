@@ -168,7 +168,7 @@ class Medium:
         start, end = np.split(np.array(place, np.float32).astype(np.float64), 2)  # as its own places are rounded
         low, high = self._edges
         inside = np.clip(np.minimum(high, end) - np.maximum(low, start), 0, None)  # (..., A)
-        return np.asarray(inside.prod(-1) / np.maximum(self.sizes, 1e-12))
+        return np.asarray(inside.prod(-1) / np.maximum(self.sizes, 1e-12))  # 0 of a part without a size
 
     def place_of(self, units: Sequence[int]) -> Place:
         """Return the place around some of its units, such as a box."""
