@@ -101,10 +101,12 @@ class Comparing(Task):
         runs = forward_passes(model, encodings, layers=options.layers is not None)
         logits = self.pair_logits(torch.stack([run.logits[0] for run in runs]))  # (C,)
         index = _explained_pair(names, logits, options.target, options.contrast)
-        # To the method, the head's outputs are the targets; to the caller, the pairs are.
+        # To the method, the head's outputs are the targets; to the caller, the pairs are. What the head says of single
+        # tokens is no choice between pairs.
         options_of_pair = replace(options, target=self.output, contrast=self.subtracted, token_predictions=False)
         (result,) = attribute_pass(model, runs[index], options_of_pair)
         target = result.target._replace(kind="label", name=names[index], id=index, position=None)
+        # `Any` for the type checker, as an `Answer` may have no prediction; this one has.
         prediction: Any = self._answer(names, logits, int(logits.argmax())).prediction
         result = replace(result, predictions=(prediction,), targets=(target,))
         if options.verify is None:
@@ -126,7 +128,7 @@ class Comparing(Task):
         """
         if self.independent:
             probabilities = logits.sigmoid()  # (C,)
-            answered = index
+            answered = index  # whichever pair is the likeliest, the others are answers of their own
             outcome: Hashable = float(probabilities[index]) >= HOLDS
         else:
             probabilities = logits.softmax(-1)  # (C,)
@@ -229,7 +231,7 @@ class MultipleChoice(Comparing):
     name = MULTIPLE_CHOICE.name
     models = MULTIPLE_CHOICE.models
 
-    outputs = Outputs(("choice",))
+    outputs = Outputs(("choice",))  # the head has one, the logit of the pair
 
     def adapt(self, module: nn.Module) -> bool:
         """Make a copy read every row as a question with one choice.
@@ -238,7 +240,7 @@ class MultipleChoice(Comparing):
             True: an adapted copy could answer otherwise, so it is compared with the caller's model.
         """
         override_forward(module, lambda original, **inputs: original(**_with_choice_axis(inputs)))
-        super().adapt(module)
+        super().adapt(module)  # may set a padding id
         return True
 
     def caller_inputs(self, inputs: TensorInputs, batch: Batch, device: torch.device) -> TensorInputs:
@@ -247,6 +249,7 @@ class MultipleChoice(Comparing):
 
     def alternatives(self, inputs: Any) -> Questions:
         """Return the pairs (prompt, choice) of each question."""
+        # A text alone, or what is no collection, is no question either, and is refused below.
         single = isinstance(inputs, str | tuple) or not isinstance(inputs, Iterable)
         questions = [inputs] if single else inputs
         return [_question(question, number) for number, question in enumerate(questions)], single

@@ -85,7 +85,7 @@ def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[C
         raise InputError("the candidate labels must be different from each other")
     template = settings.get("hypothesis_template", TEMPLATE)
     try:
-        has_label = template.format(names[0]) != template
+        has_label = template.format(names[0]) != template  # without a place for it, the template stays as it is
     except (IndexError, KeyError, ValueError):
         has_label = False
     if not has_label:
@@ -95,7 +95,7 @@ def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[C
     output_count = pipeline.model.config.num_labels
     entailment = pipeline.entailment_id
     contradiction = None
-    is_independent = bool(settings.get("multi_label", False)) or len(names) == 1
+    is_independent = bool(settings.get("multi_label", False)) or len(names) == 1  # one label has nothing to exclude
     if is_independent:
         contradiction = output_count - 1 if entailment == 0 else 0
     hypotheses = {name: template.format(name) for name in names}

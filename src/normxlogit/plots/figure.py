@@ -65,6 +65,7 @@ def color_of_sign(score: float) -> str:
 def plot_style() -> Iterator[None]:
     """Use the style of all plots inside the block, and restore the caller's settings."""
     installed = {entry.name for entry in fontManager.ttflist}
+    # The caller's own first: matplotlib takes each letter from the first family that has it.
     families = [*matplotlib.rcParams["font.family"], *(family for family in SCRIPTS if family in installed)]
     with matplotlib.rc_context({**STYLE, "font.family": families}):
         yield
@@ -81,6 +82,7 @@ class PlotFigure(Figure):
         """Write the figure in the format of the file name, without a time stamp."""
         suffix = Path(fname).suffix[1:] if isinstance(fname, (str, Path)) else ""  # an open file has none
         file_format = options.get("format") or suffix
+        # None leaves the field out.
         without_date = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(str(file_format).lower())
         if without_date:
             options.setdefault("metadata", without_date)
@@ -89,7 +91,7 @@ class PlotFigure(Figure):
                 warnings.filterwarnings("ignore", "Glyph .* missing from font")
             super().savefig(fname, **options)
 
-    def _repr_png_(self) -> bytes:
+    def _repr_png_(self) -> bytes:  # which notebooks call to show the figure
         buffer = BytesIO()
         self.savefig(buffer, format="png", dpi=110)
         return buffer.getvalue()

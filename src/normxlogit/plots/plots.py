@@ -69,6 +69,7 @@ def plot_attribution(a: Attribution, kind: PlotKind | None, *, k: int | None) ->
     if a.completion is not None:
         return _plot_completion(a, k)
     has_one_row = a.scores.ndim == 1
+    # Over the medium itself there is room for one score of each part, and no place for words.
     is_on_media = has_one_row and not a.has_text and kind in (None, "heatmap")
     if is_on_media:
         return a.media[0].figure(a, k)  # all pictures, or the first sound
@@ -91,7 +92,7 @@ def _strongest_bars(grid: Grid, most: int) -> PlotFigure:
         most: How many bars are drawn at most.
     """
     strongest = grid.strongest(0)  # of its only row
-    columns = sorted(strongest[:most]) or grid.plain[:most]
+    columns = sorted(strongest[:most]) or grid.plain[:most]  # a score of 0 is never among the strongest
     return _bar_chart(grid.take(columns, available=len(strongest)))
 
 
@@ -118,7 +119,7 @@ def _plot_completion(a: Attribution, k: int | None) -> "Figure":
         return _shares_of_sources(a, k or MOST_SOURCES)
     if a.media:
         return a.media[0].figure(a, k)  # all pictures, or the first sound
-    parts = a if is_of_parts else a.group_targets("token")
+    parts = a if is_of_parts else a.group_targets("token")  # a row for each part that the caller named, or each token
     parts_by_unit = parts if is_by_source else grouped(parts, "word")
     label = f"score ({a.quantity}) / largest of the row"
     return heat_map(sources_grid(parts_by_unit, parts_by_unit.scores, label=label, relative=True).best(k))
@@ -141,7 +142,7 @@ def plot_attributions(results: Attributions[Any], k: int | None = None, *, min_t
     words = results.top(MOST_WORDS if k is None else k, min_texts=min_texts)
     if not words:
         raise DataError("no words to show")
-    names = [f"{word.text} ({word.texts})" for word in words]
+    names = [f"{word.text} ({word.texts})" for word in words]  # with the number of texts that hold the word
     scores = np.array([[word.score for word in words]])  # (1, words)
     return _bar_chart(Grid([""], names, scores, label="mean score (number of texts)"))
 
@@ -159,18 +160,19 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
     count = len(grid.columns)
     scores = grid.scores[0]
     with plot_style():
+        # The axis below takes 0.9 inches; the line of `write_left_out` stands above the bars.
         figure = PlotFigure(PAGE_WIDTH, 0.9 + ROW_HEIGHT * count + LINE_HEIGHT * bool(grid.more))
         axes = figure.subplots()
         axes.use_sticky_edges = False  # room for the numbers on both sides
         colors = [color_of_sign(score) for score in scores]
         if starts:
-            colors[-1] = "0.35"
+            colors[-1] = "0.35"  # the grey of the sum
         bars = axes.barh(range(count), scores, left=starts or 0.0, color=colors, height=0.75)
         axes.bar_label(bars, [grid.number(0, i) for i in range(count)], padding=3, size=8)
         if starts:
             _connect_bars(axes, ends=[*starts[1:-1], scores[-1]])  # the bar before the sum ends where that does
         axes.set_yticks(range(count), [shortened(name, NAME_CHARACTERS) for name in grid.columns])
-        axes.set(ylim=(count - 0.4, -0.6), xlabel=one_line(grid.label))
+        axes.set(ylim=(count - 0.4, -0.6), xlabel=one_line(grid.label))  # from high to low: the first bar is on top
         axes.margins(x=0.15)
         axes.axvline(0, color="black", linewidth=0.8)
         write_left_out(axes, count, grid.more)
@@ -179,7 +181,7 @@ def _bar_chart(grid: Grid, starts: Sequence[float] = ()) -> PlotFigure:
 
 def _connect_bars(axes: Any, ends: Sequence[float]) -> None:
     """Draw a line from the end of each bar of a waterfall to the next one, which begins there; the sum ends there."""
-    for row, end in enumerate(ends):
+    for row, end in enumerate(ends):  # from the upper edge of one bar, half of 0.75 high, to the lower of the next
         axes.plot([end, end], [row - 0.375, row + 1.375], color="0.5", linewidth=0.6, zorder=0)
 
 
@@ -193,14 +195,14 @@ def _waterfall(a: Attribution, grid: Grid, most: int) -> PlotFigure:
     """
     if a.merge != "sum":
         raise DataError(f"a waterfall adds scores up, and those of {a.method} do not add up to anything; draw bars")
-    constants = {"bias": a.bias, "attention sink": a.sink}
+    constants = {"bias": a.bias, "attention sink": a.sink}  # None of a method that reports none
     names = [name for name, constant in constants.items() if constant is not None]
     steps = [float(constant) for constant in constants.values() if constant is not None]
     total = float(a.scores.sum()) + sum(steps)
     strongest = grid.strongest(0, most)
     names += [grid.columns[column] for column in strongest]
     steps += grid.scores[0, strongest].tolist()
-    if len(strongest) < len(a.units):
+    if len(strongest) < len(a.units):  # weak words and special tokens, which have no bar of their own
         names.append("all other tokens")
         steps.append(total - sum(steps))
     ends = np.cumsum(steps).tolist()  # of the bars
@@ -236,7 +238,7 @@ def _heat_map_layout(grid: Grid) -> _HeatMapLayout:
         column_width = NARROW_COLUMN
         labels_height = LETTER_WIDTH * max(map(len, columns))
     columns_on_page = int((PAGE_WIDTH - COLOUR_BAR - names_width) / column_width)
-    strip_columns = min(max(1, columns_on_page), len(columns))
+    strip_columns = min(max(1, columns_on_page), len(columns))  # 1 where the names of rows leave no room
     return _HeatMapLayout(
         rows,
         columns,
@@ -262,13 +264,13 @@ def heat_map(grid: Grid) -> PlotFigure:
         raise DataError("no word or token to draw")
     laid_out = _heat_map_layout(grid)
     starts = range(0, len(grid.columns), laid_out.strip_columns)  # the first column of each strip
-    table = np.nan_to_num(_shown_scores(grid), posinf=0.0, neginf=0.0)  # (R, C)
-    scale = float(np.abs(table).max(initial=0.0)) or 1.0
+    table = np.nan_to_num(_shown_scores(grid), posinf=0.0, neginf=0.0)  # (R, C), white where there is no number
+    scale = float(np.abs(table).max(initial=0.0)) or 1.0  # of zeros alone any scale: colours need a range
     has_signs = grid.signed or (table < 0).any()
     colors: dict[str, Any] = {"cmap": "RdBu_r" if has_signs else "Reds", "vmin": -scale if has_signs else 0.0}
     with plot_style():
         figure = PlotFigure(max(3.5, laid_out.width), 0.3 + len(starts) * laid_out.strip_height)
-        all_axes = figure.subplots(len(starts), squeeze=False)[:, 0]
+        all_axes = figure.subplots(len(starts), squeeze=False)[:, 0]  # an array of a single strip, too
         for start, axes in zip(starts, all_axes, strict=True):
             strip = slice(start, start + laid_out.strip_columns)
             axes.imshow(table[:, strip], aspect="auto", interpolation="nearest", vmax=scale, **colors)
@@ -277,7 +279,7 @@ def heat_map(grid: Grid) -> PlotFigure:
                 axes.invert_yaxis()  # the last one on top, as networks are drawn
             if laid_out.is_wide:
                 _write_numbers(axes, grid.scores[:, strip], strengths=table[:, strip] / scale)
-        figure.colorbar(all_axes[0].images[0], ax=list(all_axes), aspect=30)
+        figure.colorbar(all_axes[0].images[0], ax=list(all_axes), aspect=30)  # all strips have the same colours
         title_width = int(TITLE_CHARACTERS_PER_INCH * figure.get_figwidth())  # in characters
         figure.suptitle(_wrapped(grid.label, title_width), x=0.01, ha="left", size=8)
         write_left_out(all_axes[0], len(grid.columns), grid.more)
@@ -318,6 +320,6 @@ def _write_numbers(axes: Any, scores: FloatArray, strengths: FloatArray) -> None
     scale = float(np.abs(scores).max(initial=0.0))
     signed = bool((scores < 0).any())
     for (row, column), score in np.ndenumerate(scores):
-        color = "white" if abs(strengths[row, column]) > 0.6 else "black"
+        color = "white" if abs(strengths[row, column]) > 0.6 else "black"  # which can be read on this shade
         text = number(float(score), scale, signed=signed)
         axes.text(column, row, text, color=color, ha="center", va="center", size=8)

@@ -47,9 +47,10 @@ def explain_generation(
     _check_options(model, options)
     generation = _checked_generation(model, inputs, outputs)
     requests = []
+    # The prompts' tokens, and which of them are padding: all that an encoding of a prompt is made of here.
     prompt_inputs = {name: inputs[name] for name in ("input_ids", "attention_mask") if name in inputs}
     for prompt, ids in zip(model.encoder.from_batch(prompt_inputs, continued=True), generation.tokens, strict=True):
-        prompt = with_decoded_text(model.tokenizer, prompt)
+        prompt = with_decoded_text(model.tokenizer, prompt)  # token ids come without one
         sequence = append_tokens(model.tokenizer, prompt, ids)
         completed = Completed(sequence, prompt_tokens=len(prompt), prompt_characters=len(prompt.text or ""))
         requests.append(completion_request(model, completed.with_reasoning(model), options))
@@ -58,7 +59,7 @@ def explain_generation(
         run = _forward_pass(model, batch, generation.states, layers=options.layers is not None)
         prompt_length = generation.prompts.shape[1]
         hidden = run.hidden[:, prompt_length - 1 :]  # (B, G, H), each state generates the next token
-        for row, ids in enumerate(generation.tokens):
+        for row, ids in enumerate(generation.tokens):  # behind the end of a shorter text there is padding alone
             _check_logits(model, hidden[row, : len(ids)], generation.logits[row])
     return Attributions(explain_run(model, run, requests))
 
@@ -91,7 +92,7 @@ def _check_logits(model: TaskModel, hidden: Tensor, logits: Tensor) -> None:
     computed = model.head.tokens(hidden).float()  # (G, V)
     returned = logits[: len(hidden)].to(computed)  # (G, V)
     difference = (computed - returned).abs()[returned.isfinite()].max().item()
-    if not difference <= tolerance_for_given(logits):
+    if not difference <= tolerance_for_given(logits):  # refuses NaN, too, which compares as False
         raise HeadMismatchError(
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}"
         )
@@ -103,7 +104,7 @@ class _Generation(NamedTuple):
     prompts: Tensor  # (B, P)
     states: list[Tensor]  # every layer's, (B, P + G - 1, H)
     logits: Tensor  # of the generated tokens, (B, G, V)
-    tokens: list[list[int]]  # the generated tokens of each prompt, up to its end
+    tokens: list[list[int]]  # the generated tokens of each prompt, up to its end token, which is the last of them
 
 
 def _checked_generation(model: TaskModel, inputs: Inputs, outputs: Inputs) -> _Generation:
@@ -125,13 +126,14 @@ def _checked_generation(model: TaskModel, inputs: Inputs, outputs: Inputs) -> _G
     # The first step reads the prompt, each other one the token that the step before has generated.
     states = [torch.cat(states_of_layer, 1) for states_of_layer in zip(*steps, strict=True)]
     read_shape = tuple(states[0].shape[:2])
-    # Of each sequence the last token is not read; of the generated ones there are logits.
+    # Texts and tokens read, and logits: of each sequence the last token is not read, and each generated one has logits.
     expected = (len(prompts), sequences.shape[1] - 1, generated_tokens.shape[1])
     if (*read_shape, len(logits)) != expected:
         raise InputError(
             f"the outputs hold states of {read_shape} tokens for sequences of "
             f"{tuple(sequences.shape)}; several beams or returned sequences cannot be told apart"
         )
+    # `generate` fills shorter texts of the batch with padding behind their end tokens.
     ends = end_ids(model.copy.unmodified.generation_config)
     generated = [until_end(row, ends) for row in generated_tokens.tolist()]
     return _Generation(prompts, states, logits=torch.stack(list(logits), 1), tokens=generated)
@@ -146,6 +148,7 @@ def _read_tokens(model: TaskModel, inputs: Inputs, prompts: Tensor, requests: Se
         prompts: The token ids of B prompts, (B, P).
         requests: What is explained of each, with its G generated tokens or fewer.
     """
+    # The last token was generated and not read. A single one leaves an empty row, which has no type of its own.
     rows = [torch.tensor(request.completed.generated_ids[:-1], dtype=torch.long) for request in requests]
     prompt_mask = inputs.get("attention_mask", torch.ones_like(prompts)).cpu()  # (B, P)
     generated_ids = pad_sequence(rows, batch_first=True, padding_value=model.pad_id)  # (B, G - 1)
@@ -171,12 +174,12 @@ def _forward_pass(model: TaskModel, batch: Batch, states: list[Tensor], *, layer
     Raises:
         InputError: If the states are not of these tokens, or lack those of the embeddings.
     """
-    model.prepare(batch)
-    length = batch.mask.shape[1]
+    model.prepare(batch)  # finds the parts, if this is the first batch of the model
+    length = batch.mask.shape[1]  # T, less than P + G - 1 where every text ends before the last step
     states = [state[:, :length].to(model.device) for state in states]  # (B, T, H) each
     check_layer_count(tuple(states), model.parts)
     embedded = read_embedded(model, batch)  # (B, T, H)
-    if model.parts.states_lack_embeddings:
+    if model.parts.states_lack_embeddings:  # then only a whole pass would show that the states are of these tokens
         raise InputError(f"{model.class_name} leaves no states of its embeddings; use explain_completion")
     check_same_states(batch, states[0], embedded)
     states_of_layers = tuple(states) if layers else None

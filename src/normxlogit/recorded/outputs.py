@@ -43,13 +43,13 @@ def explain(model: TaskModel, inputs: Inputs, outputs: Inputs, options: Options)
     model.task.check_input(model, "one text")
     # `continued` leaves out the note that without padding the answer may be another: this pass keeps its padding.
     encodings = model.task.position.locate(model.encoder.from_batch(inputs, continued=True), options.position)
-    options.check_count(len(encodings))
+    options.check_count(len(encodings))  # there is one target for each text, if the caller gave several
     options.check_target(model)
     tensors = {
         name: torch.atleast_2d(value)  # (B, T), also of one text without the batch axis
         for name, value in inputs.items()
         # Others, such as a cache, are no inputs along the tokens.
-        if isinstance(value, Tensor) and name in {"attention_mask", *encodings[0].inputs}
+        if isinstance(value, Tensor) and name in {"attention_mask", *encodings[0].inputs}  # the same of all texts
     }
     if "input_ids" not in tensors:
         raise InputError("inputs need 'input_ids' as a tensor, as the model was given them")
@@ -87,11 +87,11 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
     model.prepare(batch)  # finds the parts, if this is the first batch of the model
     check_layer_count(states, model.parts)
     embedded = read_embedded(model, batch)  # (B, T, H)
-    hidden = states[-1]  # (B, T, H)
+    hidden = states[-1]  # (B, T, H), what the head reads
     if model.parts.states_lack_embeddings:
         # The embeddings are not among the states, so only a whole pass shows that these are of the inputs.
         check_same_states(batch, hidden, model.states(batch))
-    elif (first_states := embedded_of(outputs)) is not None:
+    elif (first_states := embedded_of(outputs)) is not None:  # None where layers pass on what is not (B, T, H)
         check_same_states(batch, first_states, embedded)
     states_of_layers = model.with_embeddings(states, embedded) if layers else None
     run = model.finish(batch, hidden, embedded, states_of_layers, logits=None)  # the head computes the logits anew
@@ -108,7 +108,7 @@ def read_outputs(model: TaskModel, batch: Batch, outputs: Inputs, *, layers: boo
             f"the head on these hidden states gives logits that differ from these outputs' by {difference:.2g}; "
             "are they of the same inputs, and was the model in evaluation mode?"
         )
-    return replace(run, outputs=outputs)
+    return replace(run, outputs=outputs)  # by which methods with a pass of their own know that the caller ran this one
 
 
 def read_embedded(model: TaskModel, batch: Batch) -> Tensor:
@@ -152,7 +152,7 @@ def checked_states_and_logits(outputs: Any, batch: Batch, *, per_token: bool) ->
     if not states or not are_tensors or logits is None:
         raise InputError("the outputs need logits and hidden states: call the model with output_hidden_states=True")
     tokens_shape = batch.mask.shape  # (B, T)
-    axes_before_outputs = tokens_shape if per_token else tokens_shape[:1]  # of the logits
+    axes_before_outputs = tokens_shape if per_token else tokens_shape[:1]  # of the logits, (B, T) or (B,)
     for tensor, first_axes in ((states[-1], tokens_shape), (logits, axes_before_outputs)):
         if tensor.shape[: len(first_axes)] != first_axes:
             raise InputError(f"the outputs are of shape {tuple(tensor.shape)}, the input {tuple(tokens_shape)}")

@@ -87,7 +87,8 @@ def _names_and_tokens(s: Similarity, sequence: int) -> tuple[list[str], list[lis
 def _strongest_pairs(grid: Grid) -> Table:
     """Return the pairs of words with the largest contributions to the cosine."""
     rows = []
-    by_score: list[int] = np.argsort(-grid.scores, axis=None, kind="stable").tolist()  # of fields, row by row
+    # The numbers of fields, row by row, the largest score first: pairs below 0 come last, however strong they are.
+    by_score: list[int] = np.argsort(-grid.scores, axis=None, kind="stable").tolist()
     for index in by_score[:LISTED_PAIRS]:
         row, column = divmod(index, len(grid.columns))
         score = float(grid.scores[row, column])

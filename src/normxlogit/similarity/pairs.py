@@ -156,12 +156,12 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
         The scores of each text, (K, 1, T); what attention sinks contribute is in the bias.
     """
     batch = model.batch([side.encoding for side in sides])
-    with torch.inference_mode(not method.needs_grad):
+    with torch.inference_mode(not method.needs_grad):  # in which nothing can be backpropagated
         run: ForwardPass = method.forward(model, batch)
     request = Request(model, run, Direction.of(model.task, vectors))
     scores = run_method(method, request)
     bias = scores.bias  # (B, K, 1)
-    if bias is not None and scores.sink is not None:
+    if bias is not None and scores.sink is not None:  # a similarity has no field for what sinks contribute
         bias = bias.float() + scores.sink.float()
     text_scores = []
     for row, mask in enumerate(batch.mask):  # (T,), False at padding
@@ -174,7 +174,7 @@ def _score(model: TaskModel, sides: list[Side], method: Method, vectors: Tensor)
 
 
 def _with_bias(scores: Scores) -> Tensor:
-    """Return the scores of a text with the bias as a last column, (K, T + 1)."""
+    """Return the scores of a text by the frozen gradient, which has a bias, with it as a last column, (K, T + 1)."""
     return torch.cat([scores.values[:, 0], cast(Tensor, scores.bias)], 1)
 
 
@@ -237,7 +237,7 @@ def _result(
         scores=np.concatenate([first.scores, second.scores]),
         units=first.units + second.units,
         media=tuple(with_distinct_names((*first.media, *media_of_second))),
-        text="" if query.encoding.signal else query.encoding.text,
+        text="" if query.encoding.signal else query.encoding.text,  # of a picture: a `text_pair` stands behind a text
         text_pair=document.encoding.text,
         predictions=(Prediction("cosine", 0, cosine, None),),
         targets=(Target("cosine", "the cosine", 0),),

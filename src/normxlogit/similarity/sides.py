@@ -144,7 +144,7 @@ def embed_batch(model: TaskModel, encodings: list[Encoding]) -> list[Side]:
     # Cloned outside inference mode, as later code backpropagates through the model.
     vectors_by_text = token_vectors.clone().split([len(encoding) for encoding in encodings])  # (T, C) each
     model.check_finite(vectors.cpu().numpy(), batch)
-    lengths = run.logits.float().norm(dim=-1).tolist()
+    lengths = run.logits.float().norm(dim=-1).tolist()  # B, for the notes on a comparison by the dot product
     rows = zip(encodings, vectors.clone(), lengths, vectors_by_text, strict=True)
     return [Side(encoding, vector, length, vectors_alone) for encoding, vector, length, vectors_alone in rows]
 

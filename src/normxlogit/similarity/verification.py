@@ -44,6 +44,7 @@ def verified_similarities(sides: Sides, results: Sequence[Similarity], verify: V
 
     removables = []
     for result in results:
+        # There is a vector, and so a cosine, also without any of the words or regions.
         parts = removable(result)._replace(target="the cosine", quantity="cosine", may_be_empty=True)
         removables.append(picked(result, parts, verify))
     return cast(list[Similarity], run_searches(results, removables, cosines_without))
@@ -57,6 +58,7 @@ def _vectors_without(model: TaskModel, sides: Sequence[Side]) -> Outcomes[TextRe
         return [side.vector for side in embed_batch(model, encodings)]
 
     without = tokens_removed(model, [side.encoding for side in sides], masked=False)
+    # Vectors without a removal were computed before.
     known = {TextRemoval(index, ()): side.vector for index, side in enumerate(sides)}
     return Outcomes(in_batches(model, without, measure), VERIFYING, known)
 

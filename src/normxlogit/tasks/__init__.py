@@ -108,7 +108,7 @@ def task_of(
         problem: Which problem a pipeline says that the model solves; None for what its configuration says.
         ignored_labels: Indices of labels that a pipeline leaves out; None for what the task leaves out.
     """
-    names = labels if question is None else None
+    names = labels if question is None else None  # with a question they are its labels, not those of the outputs
     model_task = choose_task(model, task)(model, tokenizer, names)
     if problem is not None:
         model_task.outputs = model_task.outputs.of_problem(problem)
@@ -143,7 +143,8 @@ def is_bare(model: nn.Module) -> bool:
 
 def _claiming_task(model: nn.Module) -> type[Task] | None:
     """Return the task that a module names itself, or the first that claims it as one of another library, or None."""
-    if isinstance(model, PreTrainedModel):  # this package's own models, such as two towers, have a `task_class`
+    # Classes of transformers have no `task_class`; this package's own models, such as two towers, do.
+    if isinstance(model, PreTrainedModel):
         return getattr(model, "task_class", None)
     return next((task_class(name) for name, task in all_tasks().items() if task.models.claims(model)), None)
 
@@ -181,7 +182,7 @@ def _tasks_of(class_name: str, config: Any = None) -> tuple[TaskName, ...]:
         config: The model's configuration; None if it is not known.
     """
     lacks_encoder = not getattr(config, "is_encoder_decoder", True)  # False where it is not known
-    for by_ending in (False, True):
+    for by_ending in (False, True):  # the endings only where the mappings have not said it
         names = [
             name
             for name, task in all_tasks().items()
@@ -204,7 +205,7 @@ def wrapping_task() -> TaskName | None:
 
 def head_error(class_name: str) -> str:
     """Return why a class without a supported head cannot be explained, and what to load instead."""
-    if class_name.endswith("Model"):
+    if class_name.endswith("Model"):  # as transformers calls models without a head
         stem = class_name.removesuffix("Model")
         wrapping = wrapping_task()
         embeds = "" if wrapping is None else f"; a model that embeds texts needs task={wrapping!r}"

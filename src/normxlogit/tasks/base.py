@@ -137,6 +137,7 @@ class Task:
         Args:
             module: A copy of the caller's model, which may be changed.
         """
+        # A plain module has no such configuration, and heads that answer at every token look for no padding.
         if not isinstance(module, PreTrainedModel) or not self.position.pooled:
             return False
         config = module.config.get_text_config()
@@ -224,6 +225,7 @@ class Task:
             InputError: If the task does not read such inputs.
         """
         continues_text = self.position.left_to_right
+        # A model that continues texts reads no pairs, so that a tuple is a chat for it.
         chats_read = None if isinstance(inputs, str) else read_chats(inputs, pairs=not continues_text)
         if chats_read is None:  # no chats, but texts
             return model.encoder.encode_input(inputs, long_text=long_text)
@@ -331,6 +333,7 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
     special = [
         is_added or token_id in special_ids for is_added, token_id in zip(encoding.special, encoding.ids, strict=True)
     ]
+    # Without characters, or without messages, no token can be told to be the template's.
     if prompt.contents is not None and encoding.offsets is not None:
         for token, (start, end) in enumerate(encoding.offsets):
             is_content = any(content.start < end and start < content.end for content in prompt.contents)
@@ -342,7 +345,7 @@ def of_prompt(tokenizer: Any, encoding: Encoding, prompt: ReadPrompt) -> Encodin
 
 def units_of_tokens(encoding: Encoding) -> Units:
     """Return the tokens of a text as units."""
-    kind: UnitKind = "token"
+    kind: UnitKind = "token"  # for the type checker alone, which would take it for any string in the tuple
     return Units(
         kind=(kind,) * len(encoding),
         text=encoding.tokens,

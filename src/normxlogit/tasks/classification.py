@@ -64,6 +64,11 @@ class Labels(Outputs):
         """Return the outputs of a model that returns values, or probabilities of labels that exclude each other or not.
 
         Those of a plain module have a label for each output.
+
+        Args:
+            form: The form of its answer, and what the caller declared it to be.
+            logits: What a plain module answered, (B, C) or (B, T, C); None of a model of transformers.
+            name: The model's, for errors.
         """
         problem = self._problem_of_answer(form, logits)
         labels = self.labels
@@ -79,11 +84,11 @@ class Labels(Outputs):
         if form.declared == "values":  # as the caller says of a plain module
             return "regression"
         output_count = len(self.labels) if logits is None else logits.shape[-1]
-        if output_count != 1:
+        if output_count != 1:  # only a single output could be a value or a label
             return self.problem
         if form.declared == "logits":
             return "multi-label"  # the logit of one label, which holds or not
-        is_value_of_plain_module = logits is not None and logits.ndim == 2  # (B, 1)
+        is_value_of_plain_module = logits is not None and logits.ndim == 2  # (B, 1), for the whole text
         return "regression" if is_value_of_plain_module else self.problem
 
 
@@ -113,7 +118,7 @@ def _checked_label_names(labels: Sequence[str] | None, count: int, name: str) ->
 
 
 def _configured_problem(config: PretrainedConfig, outputs: int) -> Problem:
-    """Return the problem type, from the configuration and the number of outputs."""
+    """Return the problem type, from the configuration and the number of outputs, as transformers' classifiers do."""
     if config.problem_type == "regression" or (config.problem_type is None and outputs == 1):
         return "regression"
     return "multi-label" if config.problem_type == "multi_label_classification" else "single-label"
@@ -121,7 +126,7 @@ def _configured_problem(config: PretrainedConfig, outputs: int) -> Problem:
 
 def configured_labels(config: PretrainedConfig) -> Strings:
     """Return the label names in the order of the outputs."""
-    id2label: Any = config.id2label or {}
+    id2label: Any = config.id2label or {}  # a caller may have set it to anything
     pairs = id2label.items() if isinstance(id2label, Mapping) else enumerate(id2label)  # a list, set by hand
     names = {str(index): label for index, label in pairs}  # keys may be numbers, or strings as in JSON
     labels = [names.get(str(index)) for index in range(len(names))]

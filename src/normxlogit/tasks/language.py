@@ -102,7 +102,7 @@ class AtLastToken(AtToken):
 
     def removable(self, encoding: Encoding, positions: Sequence[int], *, masked: bool) -> list[int]:
         """Return the tokens up to the explained one, itself too; of a decoder beside an encoder the others."""
-        if not self.left_to_right:
+        if not self.left_to_right:  # of a decoder beside an encoder, see `stays`
             return super().removable(encoding, positions, masked=masked)
         return [index for index, special in enumerate(encoding.special) if not special and index <= positions[0]]
 
@@ -137,10 +137,10 @@ class CausalLM(Generates, OverVocabulary):
     position = AtLastToken(left_to_right=True)
 
     def _encode_chat(self, model: "TaskModel", prompt: ReadPrompt, long_text: LongText | None) -> Encoding:
-        """Encode chat messages whose next token is explained."""
+        """Encode chat messages whose next token is explained; they are not cut, so `long_text` has no effect."""
         if prompt.media:
             kind = prompt.media[0].kind
-            self.check_reads(model, kind)
+            self.check_reads(model, kind)  # a model that reads none says so; for others there are other calls
             raise InputError(f"what rests on a {kind} is explained by generate(messages) or explain_completion")
         return self.read_prompt(model, prompt)
 
@@ -162,7 +162,7 @@ class CausalLM(Generates, OverVocabulary):
         if encoding.offsets is not None:
             of_completion = (token for token, (_, end) in enumerate(encoding.offsets) if end > len(prompt.text))
             prompt_tokens = next(of_completion, len(encoding))
-        elif encoding.ids[:prompt_tokens] != before.ids:
+        elif encoding.ids[:prompt_tokens] != before.ids:  # without characters, its tokens alone tell where it ends
             raise InputError("the tokenizer merges the end of the prompt with the completion; give it as token ids")
         return encoding, prompt_tokens
 
@@ -215,7 +215,7 @@ class AtMask(AtToken):
         is_mask = (batch.inputs["input_ids"] == mask_id) & batch.mask  # (B, T)
         counts = is_mask.sum(-1).tolist()  # B
         for index, count, encoding in zip(batch.indices, counts, batch.encodings, strict=True):
-            if count != 1 and encoding.position is None:
+            if count != 1 and encoding.position is None:  # a caller's position need not be that of a mask
                 raise self._error_for_count(index, count, encoding)
         return with_chosen_positions(batch, is_mask.int().argmax(-1))  # (B,)
 

@@ -51,7 +51,7 @@ class AtSpan(AnswerPosition):
             batch: B texts.
             logits: The logits of start and end at every token, (B, T, 2).
         """
-        if logits is None:
+        if logits is None:  # for the type checker alone: only a vocabulary's head has not run yet
             raise ValueError("the model's logits are needed to find the position")
         spans = []
         for row, encoding in enumerate(batch.encodings):
@@ -67,6 +67,7 @@ class AtSpan(AnswerPosition):
         """
         predictions = []
         for row, encoding in enumerate(run.batch.encodings):
+            # For the type checker alone: a pass of this task has both.
             if run.logits_by_position is None or run.positions is None:
                 raise ValueError("not the forward pass of a question-answering model")
             mask = run.batch.mask[row]  # (T,)
@@ -74,7 +75,7 @@ class AtSpan(AnswerPosition):
             start, end = (int(mask[:position].sum()) for position in run.positions[row].tolist())
             probabilities = run.logits_by_position[row].float()[mask].softmax(0)  # (T, 2)
             label = ""
-            if encoding.sequence_ids[start] == CONTEXT:
+            if encoding.sequence_ids[start] == CONTEXT:  # otherwise it is the first token, which stands for no answer
                 label = "".join(encoding.tokens[start : end + 1])
                 if encoding.text_pair is not None and encoding.offsets is not None:
                     label = encoding.text_pair[encoding.offsets[start][0] : encoding.offsets[end][1]]

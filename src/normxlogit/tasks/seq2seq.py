@@ -87,7 +87,7 @@ class Seq2Seq(Generates, OverVocabulary):
     def read_prompt(self, model: "TaskModel", prompt: ReadPrompt) -> Encoding:
         """Return the decoder's first token as an encoding, with the source of the encoder."""
         self._cached_source = None  # the encoder's weights may have changed since
-        source = model.encoder([prompt.text], long_text="window")[0]
+        source = model.encoder([prompt.text], long_text="window")[0]  # whole: it is refused, not cut, if too long
         check_fits("the prompt has", len(source), model.encoder.limit, "shorten it")
         first_token = _decoder_token(model, "decoder_start_token_id", {})
         if first_token is None:
@@ -125,7 +125,7 @@ class Seq2Seq(Generates, OverVocabulary):
         """
         ids = model.encoder.target_ids(text)
         end = self.tokenizer.eos_token_id
-        if end in ids[1:]:
+        if end in ids[1:]:  # the first token may be the same one, with which BART's decoder starts
             ids = ids[: ids.index(end, 1) + 1]
         return ids[1:] if ids and ids[0] == start else ids
 
@@ -156,10 +156,10 @@ class Seq2Seq(Generates, OverVocabulary):
         """
         if self._cached_source is not None:
             cached_ids, cached_states = self._cached_source
-            if all(source == cached_ids for source in sources):
+            if all(source == cached_ids for source in sources):  # as of one text without several of its tokens in turn
                 return cached_states.expand(len(sources), -1, -1)
         states: Tensor = encoder_output(model, ids, attention_mask=mask)[0]
-        if len(sources) == 1:
+        if len(sources) == 1:  # those of several are padded
             self._cached_source = (sources[0], states)
         return states
 
@@ -182,7 +182,7 @@ def _decoder_token(model: "TaskModel", name: str, settings: GenerateSettings) ->
     token = next((token for token in candidates if token is not None), None)
     if token is None:
         return None
-    if isinstance(token, list | tuple) and len(token) == 1:
+    if isinstance(token, list | tuple) and len(token) == 1:  # a list has one for each text of `generate`'s batch
         token = token[0]
     if not isinstance(token, int):
         raise InputError(f"{name} must be a token id, not {token!r}")
@@ -262,6 +262,7 @@ def _call_as_decoder(
     else:
         if encoder_states is None:
             encoder_states = _states_of_no_source(model, len(inputs.get("inputs_embeds", input_ids)))
+        # `frames_mask` is of sounds alone, and models of speech read the mask of their encoder's states from here.
         states_mask = None if frames_mask is None or source_mask is None else source_mask[..., 0].bool()
         inputs["encoder_outputs"] = EncoderOutput(last_hidden_state=encoder_states, attention_mask=states_mask)
     if "inputs_embeds" in inputs:

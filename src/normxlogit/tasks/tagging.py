@@ -45,7 +45,7 @@ class TokenClassification(Classification):
     @cached_property
     def position(self) -> AnswerPosition:  # type: ignore[override]
         """The token that is explained, by the labels as they are when a text is read."""
-        return AtTaggedToken(lambda: outside_labels(self.outputs.labels))
+        return AtTaggedToken(lambda: outside_labels(self.outputs.labels))  # a plain module's labels are known later
 
 
 def outside_labels(labels: Sequence[str]) -> list[int]:
@@ -93,13 +93,13 @@ class AtTaggedToken(AtToken):
                 for token, (start, end) in enumerate(encoding.offsets)
                 if encoding.sequence_ids[token] == sequence
             ]
-            words = word_groups(text or "", tokens, split=encoding.words)
+            words = word_groups(text or "", tokens, split=encoding.words)  # of no second text there are no tokens
             first_tokens += [_first_with_characters(word.tokens, encoding.offsets) for word in words]
         return first_tokens
 
     def of_batch(self, batch: Batch, logits: Tensor | None) -> Tensor | None:
         """Return the chosen position, or that of the first entity, (B,)."""
-        if logits is None:
+        if logits is None:  # for the type checker alone: only a vocabulary's head has not run yet
             raise ValueError("the model's logits are needed to find the position")
         is_word = torch.zeros_like(batch.mask)  # (B, T)
         for row, encoding in enumerate(batch.encodings):

@@ -112,6 +112,7 @@ class BatchTargets:
         """
         if self.task.outputs.outcomes is None:
             raise TargetError(f"a model for {self.task.name} gives no probability of a target")
+        # The sigmoid of a difference of two logits is the softmax over the two.
         if self.task.outputs.outcomes == "independent" or self.contrast is not None:
             return torch.nn.functional.logsigmoid(values)
         return values - log_normaliser(logits)
@@ -124,7 +125,7 @@ class BatchTargets:
         target_ids = self.ids.flatten()  # (B * K,)
         all_ids = target_ids if self.contrast is None else torch.cat([target_ids, self.contrast])
         rows, indices = all_ids.unique(return_inverse=True)
-        count = len(target_ids)
+        count = len(target_ids)  # the indices of contrasts follow those of targets
         ids = indices[:count].view_as(self.ids)
         contrast = None if self.contrast is None else indices[count:]
         return rows, replace(self, ids=ids, contrast=contrast)
@@ -223,7 +224,7 @@ def _choices(task: Task, spec: TargetSpec, output_count: int) -> tuple[list[int]
         return list(range(output_count)), True
     if is_choice(spec):
         return [index_of(task, spec, output_count)], False
-    if not isinstance(spec, Sequence) or isinstance(spec, bytes):
+    if not isinstance(spec, Sequence) or isinstance(spec, bytes):  # each byte would be an index
         advice = "; targets= takes one for each text" if isinstance(spec, Iterable) else ""
         kind = type(spec).__name__
         raise TargetError(f"a target is a name or an index, several of them, ALL or None, not {kind}{advice}")
@@ -258,7 +259,7 @@ def describe_targets(
     contrast_name = None if contrast_id is None else outputs.name_of(contrast_id)
     targets_by_text = []
     for text, text_ids in enumerate(ids_by_text):
-        tokens = [None] if places is None else places[text].astype(int).reshape(-1).tolist()
+        tokens = [None] if places is None else places[text].astype(int).reshape(-1).tolist()  # one, or two of a span
         has_token_per_output = len(tokens) > 1  # of a span, whose output 0 is its start and 1 its end
         targets = []
         for output_id in text_ids:

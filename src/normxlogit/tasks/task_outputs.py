@@ -187,7 +187,7 @@ class Outputs:
     def outcome(self, prediction: Prediction) -> Hashable:
         """Return what answers are compared by: which output is true, or whether this one is; None of values."""
         if self.outcomes == "independent":
-            return (prediction.probability or 0) >= HOLDS
+            return (prediction.probability or 0) >= HOLDS  # `or 0` for the type checker alone: there is one
         return None if self.outcomes is None else prediction.id
 
     def describe(self, table: FloatArray) -> tuple[Prediction, ...]:
@@ -245,7 +245,7 @@ class AnswerPosition:
     def every(self, encoding: Encoding) -> list[int]:
         """Return the tokens whose predictions `position=ALL` explains; refuse it where no token can be chosen."""
         self.locate([encoding], 0)  # raises the error, which is the same for the choice of one token
-        raise NotImplementedError
+        raise NotImplementedError  # not reached: classes whose token can be chosen have an `every` of their own
 
     def stays(self, *, masked: bool) -> bool:
         """Return whether the explained token stays where others are removed: it can be masked, but not deleted.
@@ -325,7 +325,7 @@ class AtToken(AnswerPosition):
 
     def of_window(self, window: Encoding, tokens: Sequence[int], target: Target) -> Encoding:
         """Return the window with a note of the token."""
-        return replace(window, position=tokens.index(target.position or 0))
+        return replace(window, position=tokens.index(target.position or 0))  # `or 0` for the type checker alone
 
     def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
         """Return the only window that is read, the one around a token that is known, or the first."""
@@ -372,7 +372,7 @@ def _token_index(encoding: Encoding, position: Any) -> int:
     for index, (token_start, token_end) in enumerate(encoding.offsets):
         # Byte-level tokenizers count the space before a word as part of it, and a space alone is not a piece of a word.
         overlap = encoding.text[max(token_start, start) : min(token_end, end)]
-        if encoding.sequence_ids[index] == 0 and overlap.strip():
+        if encoding.sequence_ids[index] == 0 and overlap.strip():  # places are those of the first text of a pair
             return index
     raise InputError(f"no token at characters {start} to {end} of the text")
 
@@ -381,7 +381,7 @@ def _span_of(text: str, position: Any) -> Span:
     """Return the span that a caller means by a string, which stands once in the text, or by a start and an end."""
     if isinstance(position, str):
         places = [match.span() for match in re.finditer(re.escape(position), text)] if position else []
-        places = places or find_text(text, position)
+        places = places or find_text(text, position)  # in another spelling, where it does not stand letter by letter
         if len(places) != 1:
             times = len(places)
             raise InputError(f"the text must hold {position!r} once; it stands there {times} times: give (start, end)")

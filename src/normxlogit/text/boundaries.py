@@ -74,6 +74,7 @@ def _blocks(text: str, start: int, end: int) -> list[Span]:
         block_start = paragraph_start
         follows_whole_block = False  # whether the line before is a block by itself, such as a heading
         for line in _LINE.finditer(text, paragraph_start, paragraph_end):
+            # At the start of the paragraph there is nothing before the line that could be a block.
             if (follows_whole_block or _FIRST_LINE.match(line.group())) and line.start() > block_start:
                 blocks.append((block_start, line.start()))
                 block_start = line.start()

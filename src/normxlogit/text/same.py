@@ -72,7 +72,7 @@ class Comparable:
         """
         sought = part if isinstance(part, Comparable) else comparable(part)
         places = self.find_compared(sought.text, at_words=at_words)
-        if places or self.text == self.original:
+        if places or self.text == self.original:  # without marks, the second search would be the first one again
             return places
         # Marks of Markdown, which the compared form does not have, are found letter by letter.
         return _unfolded(self.original).find_compared(sought.original, at_words=at_words)
@@ -85,7 +85,7 @@ class Comparable:
             at_words: As in `find`.
         """
         places: list[Span] = []
-        start = self.text.find(sought_text) if sought_text else -1
+        start = self.text.find(sought_text) if sought_text else -1  # an empty text stands nowhere
         while start >= 0:
             end = start + len(sought_text)
             is_place = self._is_edge(start, at_words, starts=True) and self._is_edge(end, at_words)
@@ -196,6 +196,7 @@ def word_key(word: str) -> str:
     """
     # Most words are letters whose compared form is their case fold: a short way for them.
     is_plain = word.isalpha() and unicodedata.is_normalized("NFKC", word) and not _FOLDED_LETTER.search(word)
+    # Case folding may decompose a letter that was composed, so the form is normalised behind it.
     return unicodedata.normalize("NFKC", word.casefold()) if is_plain else comparable(word).text
 
 
@@ -207,7 +208,7 @@ def matching_names(name: str, names: Sequence[str]) -> list[int]:
         names: The names that there are.
     """
     exact = [index for index, candidate in enumerate(names) if candidate == name]
-    key = word_key(name)
+    key = word_key(name)  # several names may have it, which the caller tells apart by their letters
     return exact or [index for index, candidate in enumerate(names) if word_key(candidate) == key]
 
 

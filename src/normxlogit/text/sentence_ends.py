@@ -63,7 +63,7 @@ def mark_at(text: str, match: "regex.Match[str]", start: int, limit: int) -> Mar
     """
     first = max(start, match.start() - WINDOW)
     words = text[first : match.start()].split()
-    is_first_word = first == start and len(words) == 1
+    is_first_word = first == start and len(words) == 1  # where the window reaches back to the start of the sentence
     end = after_space(text, match.end(), limit)
     return Mark(match.group(), words, is_first_word, text[match.end() : min(end + WINDOW, limit)])
 
@@ -95,7 +95,7 @@ def ends_sentence(mark: Mark) -> bool:
         return mark.sign[0] in "!?" and bool(_UNSPACED.match(mark.after))
     if _SMALL_LETTER.match(mark.following):
         return False
-    is_single_dot = mark.sign.rstrip(CLOSING) == "."
+    is_single_dot = mark.sign.rstrip(CLOSING) == "."  # "!", "?" and "..." belong to no word
     return not is_single_dot or not _belongs_to_word(mark)
 
 
@@ -115,7 +115,7 @@ def _is_abbreviation_inside(mark: Mark) -> bool:
     """Return whether a word is an abbreviation, and the sentence goes on after it."""
     word = mark.word
     following = mark.following
-    if BEFORE_NAMES.fullmatch(word):
+    if BEFORE_NAMES.fullmatch(word):  # what it introduces follows, whatever it is
         return True
     if BEFORE_NUMBERS.fullmatch(word) or _STREET.fullmatch(word):  # "No. 5", "Hauptstr. 5"
         return bool(_FIRST_NUMBER.match(following))
@@ -137,6 +137,7 @@ def _is_of_consonants(mark: Mark) -> bool:
     if len(mark.words_before) > 1 and mark.words_before[-2].isdecimal():  # "5 km" is a unit
         return False
     is_short = _SHORT_WORD.fullmatch(mark.word) is not None
+    # Decomposed, a vowel with an accent begins with the plain vowel.
     return is_short and not _VOWEL.search(unicodedata.normalize("NFD", mark.word))
 
 

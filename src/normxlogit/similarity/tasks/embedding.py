@@ -86,6 +86,7 @@ class Embedding(Task):
         texts, single = read_texts(items)
         if not all(isinstance(text, str) for text in texts):
             raise InputError("similarity compares single texts; a tuple is a pair that is read as one")
+        # Without a name it is the prompt that `encode` puts before every text, mostly none.
         prompt = self.steps.prompt if prompt_name is None else self.steps.prompt_named(prompt_name)
         return [f"{prompt}{text}" for text in texts], single
 
@@ -106,7 +107,7 @@ class Embedding(Task):
         elif steps.similarity not in (COSINE, DOT):
             notes.append(f"the model compares vectors by {steps.similarity} distance, and the cosine is explained")
         names = [name for name in (QUERY, *DOCUMENTS) if steps.prompts.get(name)]
-        if names and not prompted and not steps.prompt:
+        if names and not prompted and not steps.prompt:  # no prompt was read, and the model has some
             notes.append(
                 f"the model has prompts for {' and '.join(names)}, which encode does not put before a text, and which "
                 'are not read here; prompts=("query", "document") explains encode_query and encode_document'
@@ -135,6 +136,7 @@ class Direction(BatchTargets):
             task: The task of the model.
             vectors: The vectors for each of B texts, (B, K, C).
         """
+        # Only their number counts: `select` reads `vectors`, and no output has an index here.
         ids = torch.zeros(vectors.shape[:2], dtype=torch.long, device=vectors.device)  # (B, K)
         return cls(ids=ids, contrast=None, positions=None, has_target_axis=True, task=task, vectors=vectors)
 
@@ -146,6 +148,7 @@ class Direction(BatchTargets):
             texts: Which text of the batch each is, (N,); None when N is B.
         """
         vectors = self.vectors if texts is None else self.vectors[texts]  # (N, K, C)
+        # Detached, the length counts as a constant for gradients.
         length = logits.detach().norm(dim=-1, keepdim=True).clamp(min=1e-12)  # (N, 1)
         return torch.einsum("nc,nkc->nk", logits / length, vectors.to(logits))  # (N, K)
 

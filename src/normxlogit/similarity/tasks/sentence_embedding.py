@@ -78,7 +78,7 @@ def pool_states(hidden: Tensor, attention_mask: Tensor, mode: str) -> Tensor:
     total = weights.sum(-1, keepdim=True)  # (B, 1)
     if mode == "mean_sqrt_len_tokens":
         total = total.sqrt()
-    shares = weights / total.clamp(min=1e-9)  # (B, T)
+    shares = weights / total.clamp(min=1e-9)  # (B, T); the total is 0 where every token is masked
     return (hidden * shares[..., None]).sum(1)  # (B, H)
 
 
@@ -108,6 +108,7 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
     if is_sentence_transformer(model):
         return _from_modules(model)
     trunk = unwrapped(model)
+    # Output embeddings are the head of a language model.
     if not isinstance(trunk, PreTrainedModel) or trunk.get_output_embeddings() is not None:
         raise UnsupportedModelError(
             f"{type(trunk).__name__} is not a bare encoder; an embedding model is loaded with AutoModel or "
@@ -115,6 +116,7 @@ def sentence_embedding(model: nn.Module, pooling: Pooling | None = None) -> Sent
         )
     if pooling is not None:
         return SentenceEmbedding(trunk, Steps(modes=(MODE_NAMES[pooling],)))
+    # Transformers keeps the name or the folder that a model was loaded from in its configuration.
     steps = steps_from_files(str(getattr(trunk.config, "_name_or_path", "")))
     if steps is None:
         raise InputError(
@@ -153,7 +155,7 @@ def vectors_are_the_sentence_transformers(embedding: SentenceEmbedding, model: n
         expected = clone(model)({"input_ids": ids, "attention_mask": mask})["sentence_embedding"]  # (2, C)
         rebuilt = clone(embedding)(input_ids=ids, attention_mask=mask).logits  # (2, C)
     expected = expected[:, : embedding.steps.width]  # `encode` cuts it, the modules do not
-    if embedding.steps.normalize:
+    if embedding.steps.normalize:  # the forward leaves it to the cosine, and after the cut it is done again
         rebuilt = nn.functional.normalize(rebuilt, dim=-1)
         expected = nn.functional.normalize(expected, dim=-1)
     if (difference := beyond_rounding(rebuilt, expected)) is not None:

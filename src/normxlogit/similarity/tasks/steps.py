@@ -138,7 +138,7 @@ def steps_from_files(source: str) -> Steps | None:
 def _module_in_files(source: str, kind: str, path: str) -> _Module:
     """Return a module after the trunk from its folder `path`."""
     settings = read_model_json(source, f"{path}/config.json", {})
-    if settings is None and kind != "Normalize":
+    if settings is None and kind != "Normalize":  # which has no settings, and may have no file
         raise InputError(f"{source}: {path}/config.json is missing; download the model again")
     settings = settings or {}
     return _Module(kind, settings, _dense_layer(settings, source, path) if kind == "Dense" else None)
@@ -165,7 +165,7 @@ def steps_of_modules(model: nn.Module) -> Steps:
     children = list(model.children())
     _check_order([type(child).__name__ for child in children])
     settings = {name: getattr(model, name, None) for name in SETTINGS_OF_MODEL}
-    settings["do_lower_case"] = getattr(children[0], "do_lower_case", False)
+    settings["do_lower_case"] = getattr(children[0], "do_lower_case", False)  # of the trunk, the first module
     return _steps_of(list(map(_module_in_memory, children)), settings)
 
 
@@ -186,7 +186,7 @@ def _steps_of(modules: Sequence[_Module], settings: Settings) -> Steps:
     for module in modules:
         _check_settings(module.kind, module.settings)
     prompts = _named_prompts(settings.get("prompts"))
-    return Steps(
+    return Steps(  # after `_check_order`: the second module is the pooling, and a normalisation is the last
         modes=_pooling_modes(modules[1].settings),
         dense=tuple(module.layer for module in modules if module.layer is not None),
         normalize=modules[-1].kind == "Normalize",
@@ -201,7 +201,7 @@ def _steps_of(modules: Sequence[_Module], settings: Settings) -> Steps:
 
 def _check_order(kinds: list[str]) -> None:
     """Refuse steps other than a trunk, a pooling, dense layers and a final normalisation."""
-    middle = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]
+    middle = kinds[2:-1] if kinds[-1:] == ["Normalize"] else kinds[2:]  # behind trunk and pooling: dense layers alone
     if kinds[:2] != ["Transformer", "Pooling"] or any(kind != "Dense" for kind in middle):
         raise UnsupportedModelError(
             f"this embedding model is made of {', '.join(kinds)}; known are Transformer, Pooling, any Dense, and "
@@ -223,7 +223,7 @@ def _pooling_modes(settings: Settings) -> tuple[str, ...]:
     unknown = [mode for mode in modes if mode == "max" or mode not in MODES.values()]
     if unknown:
         raise UnsupportedModelError(f"the model pools by {', '.join(map(str, unknown))}, which no token has a share in")
-    return tuple(modes) or ("mean",)
+    return tuple(modes) or ("mean",)  # the default of sentence-transformers
 
 
 def _dense_layer(config: Settings, source: str, path: str) -> nn.Module:
@@ -233,6 +233,7 @@ def _dense_layer(config: Settings, source: str, path: str) -> nn.Module:
         raise InputError(f"{source}: {path} has no model.safetensors, and pickled weights are not read")
     linear = nn.Linear(config["in_features"], config["out_features"], bias=config.get("bias", True))
     linear.load_state_dict({name.removeprefix("linear."): value for name, value in load_file(file).items()})
+    # A class with its module, such as "torch.nn.modules.activation.Tanh", the default; an empty one is no activation.
     name = str(config.get("activation_function", "Tanh") or "Identity").rpartition(".")[2]
     activation = getattr(nn, name, None)
     if not (isinstance(activation, type) and issubclass(activation, nn.Module)):
