@@ -86,7 +86,8 @@ class DecompX(Method):
         if not takes_norm and model.layer_count() in layers:
             of_last_layer = scores[:, :, layers.index(model.layer_count())]
             contributions_sum_to_the_logits(of_last_layer, target.quantity(run.logits), reader.exact)
-        # Biases are shared out among the tokens, so nothing is left for one; norms have no sum.
+        # Biases are shared out among the tokens, so nothing is left for one. Norms have no sum, and that of shares in
+        # half precision, or with quantised weights, is too far from the logit.
         return Scores(scores, bias=torch.zeros_like(scores[..., 0]) if reader.exact else None)
 
 

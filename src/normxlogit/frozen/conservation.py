@@ -78,6 +78,7 @@ class Conservation:
                 tables += [module._parameters, module._buffers, module.__dict__]
         for table in tables:
             bias = table.get("bias")
+            # Other shapes are no bias of channels; and only floating numbers have a gradient.
             if isinstance(bias, Tensor) and bias.is_floating_point() and bias.ndim == 1:
                 stack.callback(table.__setitem__, "bias", bias)
                 table["bias"] = nn.Parameter(bias.detach())

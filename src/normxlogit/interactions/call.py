@@ -126,7 +126,7 @@ def _explained_input(place: int, unit_answers: UnitAnswers, budget: int) -> Pair
     try:
         return explain_pairs(unit_answers, budget)
     except InputError as error:
-        raise InputError(f"input {place}: {error}") from None  # the cause says the same
+        raise InputError(f"input {place}: {error}") from None  # the cause is this error without the place
 
 
 def answers_to_texts(explainer: Explainer, inputs: Any, options: Keywords) -> AnswersOfInputs:

@@ -29,7 +29,7 @@ def pairs_blocks(result: Pairs, **_: Any) -> list[Block]:
 
 def _header(result: Pairs) -> Header:
     """Return the answer, how far pairs explain it, and what the test of the first pair says."""
-    tested = str(result.pairs[0]) if result.pairs else ""  # no sentence
+    tested = str(result.pairs[0]) if result.pairs else ""  # a header without this
     described = header([result.attribution], tested)
     target = shortened(visible(result.attribution.target.name), LONGEST)
     facts = [

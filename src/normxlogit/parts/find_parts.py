@@ -122,7 +122,7 @@ class _PartsFinder:
             return _ShownStates((layer_input, *states[:-1]), layer_input, lack_embeddings=True)
         if not self.is_plain:
             return _ShownStates(states, embedded_of(self.traced.output))
-        embedded = self.layers[0].main_input if self.layers else None
+        embedded = self.layers[0].main_input if self.layers else None  # a plain module names no embedding layer
         if embedded is not None and is_time_first(self.model, embedded, self.ids.shape):
             embedded = embedded.transpose(0, 1)  # (B, T, H)
         return _ShownStates(states, embedded)

@@ -115,7 +115,7 @@ def find_signal_entry(model: nn.Module, inputs: Inputs) -> SignalEntry | None:
 def _window_of(convolution: Any) -> Window:
     """Return the kernel, the stride and the padding of a convolution."""
     sizes, padding = convolution.kernel_size, convolution.padding
-    if isinstance(padding, str):  # "same" or "valid"
+    if isinstance(padding, str):  # "same", half of the kernel on each side, or "valid", none
         padding = tuple(size // 2 if padding == "same" else 0 for size in sizes)
     return sizes, convolution.stride, padding
 

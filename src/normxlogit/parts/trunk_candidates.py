@@ -65,7 +65,7 @@ def plain_trunk_candidates(
     base_model_path = path_of(model, getattr(model, "base_model", None))
     candidates: list[Call] = []
     answers: list[Call] = []  # calls whose output has the shape of the answer, and may be it
-    last_layer_end = layers[-1].end if layers else -1
+    last_layer_end = layers[-1].end if layers else -1  # without layers any call may be the trunk's
     for call in sorted(calls, key=lambda call: call.end, reverse=True):
         cannot_be_trunk = call.end < last_layer_end or not call.path  # the path of the model itself is ""
         hidden = None if cannot_be_trunk else _states_of_tokens(model, call, shape)
