@@ -47,6 +47,7 @@ class AnswerForm:
         with RecordedLogits() if self.recorded else nullcontext() as recorded:
             output = forward(*args, **inputs)
         fields = fields_of(output)
+        # The keys were found with short inputs: for others a module may return something else.
         if missing := [key for key in self.keys if key not in fields]:  # None is the key of a single tensor
             raise UnsupportedModelError(
                 f"the module returns {_described_fields(fields)}, and not {missing[0] or 'one tensor'}; where `adapt` "

@@ -294,6 +294,7 @@ def register_recorders(model: nn.Module) -> None:
     registry = recorder_classes()
     for module in model.modules():
         if isinstance(module, PreTrainedModel):
+            # As of a plain dict: transformers' own class of registry takes a model, and not the name of its class.
             dict.setdefault(registry, str(type(module)), getattr(module, "_can_record_outputs", None))
 
 

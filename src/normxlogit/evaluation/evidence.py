@@ -247,6 +247,7 @@ def _answers_with_target(explainer: Explainer, a: Attribution, case: Known) -> b
         case: The input, with its target.
     """
     target = a.target
+    # Several tokens are a target without an index.
     if case.completion is not None or case.target is None or target.id is None:
         return True
     if target.contrast_id is None:

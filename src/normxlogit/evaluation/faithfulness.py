@@ -114,6 +114,7 @@ def evaluate(
     """
     chosen = list(map(method_named, [methods] if isinstance(methods, str | Method) else methods))
     results = run_methods(explainer, list(examples), chosen, protocol=protocol, seed=seed, refusals=())
+    # With no `refusals` all are results: the condition is for the type checker.
     return [result for result in results if isinstance(result, Faithfulness)]
 
 

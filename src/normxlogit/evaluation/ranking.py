@@ -23,7 +23,8 @@ class RankingResult:
         texts: N.
         means: The mean of each figure over the texts with its 95% interval, by the figure's name.
         shares: The drop without the first unit as a share of the largest drop, by name.
-        passes: Its cost in forward passes; None for a ranking that reads nothing.
+        passes: Its cost in forward passes; a text as in `MethodInfo` where it was not measured; None for a ranking that
+            reads nothing.
         per_text: The drop of each text without the first unit, (N,).
     """
 
@@ -106,7 +107,7 @@ def ranking_table(results: Sequence[RankingResult], columns: Sequence[FigureColu
     ranked = sorted(results[1:], key=lambda r: -r.means[by][0])
     rows = []
     for result in (leave_one_out, *ranked):
-        # A text is a formula of the cost, such as one for each token, and stays as it is.
+        # A cost that was not measured is the text of `MethodInfo.passes`.
         passes = f"{result.passes:.3g}" if isinstance(result.passes, float) else result.passes or ""
         figures = [_figure_cell(result, name, digits) for _, name, digits in columns]
         rows.append([result.method, passes, *figures])

@@ -55,6 +55,7 @@ def in_turn(
     for round_index in range(warmup + rounds):
         if on_round is not None:
             on_round(round_index + 1, warmup + rounds)
+        # So that none of them always runs after the same one, with what that leaves in caches.
         for name in names if round_index % 2 == 0 else reversed(names):
             synchronise()  # an accelerator runs its kernels after the call that starts them has returned
             start = time.perf_counter()

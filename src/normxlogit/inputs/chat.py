@@ -150,6 +150,7 @@ def read_prompts(prompts: Any) -> tuple[list[Prompt], bool]:
     if isinstance(prompts, str | Mapping) or not isinstance(prompts, Iterable):
         return [_prompt(prompts)], True
     items = [message_of(plain_cell(item)) for item in prompts]
+    # An empty list is taken for a chat as well, which `read_prompt` refuses.
     if not items or any(map(is_message, items)):  # the messages of one chat
         return [items], True
     return list(map(_prompt, items)), False
@@ -178,6 +179,7 @@ def _chats_of_table(table: Any) -> list[dict[str, Any]] | None:
     columns_of_keys = {key: columns[key] for key in chat_keys() if key in columns}
     if "messages" not in columns:
         columns_of_chats = list(filter(_begins_with_chat, columns.values()))
+        # Of several columns of chats it is not clear which one is meant.
         if len(columns_of_chats) != 1:
             return None
         columns_of_keys["messages"] = columns_of_chats[0]

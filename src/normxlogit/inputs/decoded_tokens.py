@@ -39,6 +39,7 @@ def append_tokens(tokenizer: PreTrainedTokenizerBase, before: Encoding, ids: lis
         inputs=inputs | {"input_ids": before.ids + ids},
         tokens=(*before.tokens, *readable_tokens(tokenizer, ids)),
         offsets=offsets,
+        # Split words, a second text and the place of a prediction are of the text before alone.
         words=None,
         sequence_ids=tuple(None if is_special else 0 for is_special in special),
         special=special,

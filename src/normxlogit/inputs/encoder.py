@@ -128,7 +128,7 @@ class Encoder:
         if not isinstance(text, str):
             raise InputError(f"a prompt is a string or a list of messages, not {type(text).__name__}")
         if text.strip():
-            read_texts(text)
+            read_texts(text)  # for its checks; an empty prompt, which it refuses, can be continued
         text = str(text)  # a plain text, also of split words: a completion follows the text, not its words
         encoding = self._encoding_of_row(self._tokenize([text], special and self.add_special_tokens), 0, text)
         check_ids(encoding.ids, self.vocabulary, "the prompt")

@@ -86,6 +86,7 @@ class Encoding:
 
         inputs = {name: list(pick(values)) for name, values in self.inputs.items()}
         if POSITIONS in inputs:
+            # The first ones as they were given, since they need not begin with 0.
             inputs[POSITIONS] = list(self.inputs[POSITIONS][: len(kept_indices)])
         return replace(
             self,

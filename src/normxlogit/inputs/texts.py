@@ -61,6 +61,7 @@ def read_texts(inputs: Any) -> tuple[list[Text], bool]:
     words in a column called "tokens".
     """
     inputs = arrow_value(text_column(inputs))
+    # Bytes are one input, too, so that they are refused whole, and not number by number.
     if isinstance(inputs, str | tuple | bytes):
         return [_checked_text(inputs, "the input")], True
     _check_container(inputs)

@@ -146,6 +146,7 @@ class TextAnswers:
         absent = {tokens[index] for index in removal.tokens}
         tokens_read = [token for token in tokens if self._masked or token not in absent]  # a masked token is read
         value = 0.0
+        # Where there are spans there are logits by position: that condition is for the type checker.
         if run.logits_by_position is not None and target.position in tokens_read and target.position not in absent:
             probabilities = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
             value = float(probabilities[tokens_read.index(target.position), target.id or 0])

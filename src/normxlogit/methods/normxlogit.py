@@ -46,7 +46,7 @@ def target_logits(request: Request) -> Tensor:
     forward = request.forward
     target = request.target
     texts = forward.batch.texts  # (N,)
-    rows = None  # all outputs
+    rows = None  # all outputs; of a vocabulary the targets alone, as it has so many
     if target.task.outputs.vocabulary:
         rows, target = target.vocabulary_rows()
     logits_by_layer = []

@@ -147,6 +147,7 @@ class Perturbation(Method):
     def score(self, request: Request) -> Scores:
         """Score the tokens of texts by leaving some of them out."""
         tokens = TokenSubsets(request, log_odds=self.fits_log_odds(request.target.explained))
+        # A text of which nothing may be left out is not perturbed: its scores stay 0.
         subsets = [self.subsets(len(players)) if players else np.zeros((0, 0), bool) for players in tokens.players]
         answers = tokens(subsets)
         mask = request.forward.batch.mask.cpu()
@@ -154,6 +155,7 @@ class Perturbation(Method):
         for row, players in enumerate(tokens.players):
             if not players:
                 continue
+            # Players are counted without padding, and the scores with it.
             tokens_at = mask[row].nonzero()[players, 0].numpy()  # (M,)
             scores[row, :, 0, tokens_at] = torch.from_numpy(self.fit(subsets[row], answers[row])).float()  # (K, M)
         return Scores(scores, bias=remainder(request, scores) if self.adds_up else None)

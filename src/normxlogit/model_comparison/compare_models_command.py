@@ -62,6 +62,7 @@ def compare_models(
             write(text_of_blocks(summary.blocks()) + "\n")
             return
         kind = output_format or format_for(output)
+        # The command takes one completion, which follows each of its prompts.
         completions = None if completion is None else [completion] * len(texts)
         results = explainer_after.compare_models(explainer_before, texts, completions, **settings)
     deliver_result(results, kind, output)
@@ -74,6 +75,7 @@ def _folder_of_table(texts: list[str], output: Path | None) -> Path | None:
         texts: The arguments of the command: texts, or the name of a table.
         output: The folder that is named; None for none.
     """
+    # Of several arguments all are texts, also names of files.
     if len(texts) > 1 or Path(texts[0]).suffix not in SUFFIXES:
         return None
     if output is None:

@@ -19,7 +19,7 @@ def difference_blocks(d: ModelDifference, *, words: bool | None = None) -> list[
     contrast = visible(d.target.contrast or "")
     rows = [layout(d).sentence(caption="difference")]
     notes = []
-    if d.scores_of_each is not None:
+    if d.scores_of_each is not None:  # of coarser units they are not kept
         rows += [layout(d.before).sentence(caption="before"), layout(d.after).sentence(caption="after")]
         notes = ["each line by its own largest score"]
     blocks: list[Block] = []

@@ -77,7 +77,7 @@ class ModelDifference(Attribution):
             "bias": bias,
             "sink": sink if self.sinks else None,
             "predictions": self.answers[model : model + 1],  # none of a completion
-            "verified": None,
+            "verified": None,  # the difference without some words was measured, and not this model's answer
         }
         return Attribution(**state)
 
@@ -95,6 +95,7 @@ class ModelDifference(Attribution):
 
     def column_values(self) -> dict[str, Any]:
         """Return what each model answered, and whether that differs."""
+        # A completion has no answers to show.
         labels = [answer.label for answer in self.answers] or (None, None)
         scores = (None, None) if self.scores_of_each is None else self.scores_of_each
         return {
