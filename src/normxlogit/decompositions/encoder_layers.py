@@ -49,7 +49,7 @@ class EncoderLayer:
         compares="what each part of a layer returned, and what it would return if it were only that of its family",
         tolerance=f"{EXACT_TOLERANCE:g} of the largest, {COARSE_TOLERANCE:g} in half precision or quantised",
         why="decompositions are formulas of the family's layers; a hook or an adapter is not in them",
-        when="each call of alti, decompx, globenc and rollout; arithmetic on one layer",
+        when="each call of alti, decompx and globenc; arithmetic on one layer",
     )
     def prove_layer_of_family(self, mask: Tensor, *, feed_forward: bool) -> None:
         """Refuse a layer whose computation differs from its family's.
