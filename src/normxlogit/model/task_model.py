@@ -223,7 +223,7 @@ class TaskModel:
 
         Args:
             batch: The texts that are about to be read.
-            alone: Whether to `prove_alone`, too.
+            alone: Whether to `prove_alone`, too; not where a pass of the method's own may show it.
         """
         copy = self.copy
         if copy.parts is None:

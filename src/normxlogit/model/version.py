@@ -167,7 +167,7 @@ def _form_of_answer(
 
 def _run_probe(module: nn.Module, probes: Sequence[TensorInputs], settings: ForwardSettings, index: int) -> Any:
     """Return what a module returns for one of several short inputs, that of an index."""
-    device = next((parameter.device for parameter in module.parameters()), None)
+    device = next((parameter.device for parameter in module.parameters()), None)  # with None, `to` moves nothing
     inputs = {name: value.to(device) for name, value in probes[index].items()}
     main_input = next(iter(inputs))
     arguments = arguments_of(module, settings, main_input)

@@ -427,6 +427,7 @@ def _explained_targets(model: TaskModel, completion: CompletionRequest) -> tuple
     contrast_name = None if completion.contrast is None else model.task.outputs.name_of(completion.contrast)
     targets = []
     for position, index in enumerate(completion.ids, start=completion.start):
+        # A special token stands for no characters.
         span = None if sequence.offsets is None or sequence.special[position] else sequence.offsets[position]
         name = model.task.outputs.name_of(index)
         target = ExplainedTarget(
