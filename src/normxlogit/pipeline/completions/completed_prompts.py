@@ -148,7 +148,7 @@ def read_completion(
         model: A model that generates.
         prompt: The prompt.
         completion: The completion, as a text or as token ids.
-        longer: Whether both together may exceed the model's length.
+        longer: Whether both together may exceed the model's length, as where they are read in windows.
         reasoning: Where the completion reasons; None for what the tokenizer says.
         settings: The settings of `generate` that the call gives, which are merged here; None for none.
 
