@@ -242,7 +242,7 @@ def _same_as_alone(model: TaskModel, prompts: Sequence[Encoding], final_length: 
         final_length: The tokens of the longest prompt with what was generated after it.
     """
     proved = model.copy.generates_batched
-    ids_of_length = {len(prompt): prompt.ids for prompt in prompts}
+    ids_of_length = {len(prompt): prompt.ids for prompt in prompts}  # any prompt of each length
     shortest, longest = min(ids_of_length), max(ids_of_length)
     trial_length = max(longest, final_length - TRIAL_STEPS)  # a trial generates tokens after it
     if proved.covers(shortest, trial_length):
