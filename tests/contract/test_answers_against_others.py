@@ -67,6 +67,13 @@ def test_the_prompts_scores_add_up_to_the_difference_of_both_answers(writer) -> 
     assert "very bad" in str(result)
 
 
+def test_of_several_prompts_some_may_have_no_contrast(writer) -> None:
+    for contrasts in ([None, REJECTED], [REJECTED, None]):
+        both = writer.explain_completion([PROMPT, PROMPT], [CHOSEN, CHOSEN], contrast=contrasts)
+        for result, contrast in zip(both, contrasts, strict=True):
+            same(result, writer.explain_completion(PROMPT, CHOSEN, contrast=contrast))
+
+
 def test_a_random_ranking_is_one_of_any_two_answers(writer) -> None:
     result = writer.explain_completion(PROMPT, CHOSEN, contrast=REJECTED, method="random")
     assert list(result.token_ids) == ids_of(writer, PROMPT)

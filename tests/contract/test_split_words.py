@@ -132,6 +132,12 @@ def test_of_token_ids_every_token_of_the_text_is_a_target(tagger):
     assert [target.id for target in every.targets] == logits[places].argmax(-1).tolist()
 
 
+def test_several_positions_have_no_verification(tagger):
+    every = tagger(WORDS, is_split_into_words=True, position=ALL, verify=2)
+    assert every.verified is None
+    assert any(note.startswith("not verified") for note in every.notes)
+
+
 def test_every_mask_is_a_target(explainer):
     masked = tiny.explainer("bert", "MaskedLM")
     every = masked("the [MASK] is [MASK]", position=ALL)

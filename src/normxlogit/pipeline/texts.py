@@ -206,7 +206,7 @@ def _score_positions(model: TaskModel, encoding: Encoding, options: Options) -> 
     positions = model.task.position.every(encoding)
     # The same text for each position, so that one batch explains several positions.
     encodings = [replace(encoding, position=position) for position in positions]
-    results = score_encodings(model, encodings, options)
+    results = score_encodings(model, encodings, replace(options, verify=None))
     notes = [note for result in results for note in result.notes]
     if options.verify is not None:
         notes.append(NOT_VERIFIED)

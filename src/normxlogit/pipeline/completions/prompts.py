@@ -107,7 +107,13 @@ def _explain_completed(
     divisions: list[SourceSpec | None] = [
         prompt.division(own_options.sources) for prompt, own_options in zip(completed, options, strict=True)
     ]
-    if completed and completed[0].other is not None:  # the call gives one to each prompt, or to none
+    has_other = {prompt.other is not None for prompt in completed}
+    if len(has_other) > 1:  # with a contrast of some prompts and None of others
+        return [
+            _explain_completed(model, [own], [own_options])[0]
+            for own, own_options in zip(completed, options, strict=True)
+        ]
+    if has_other == {True}:
         return list(map(partial(explain_answer, model), completed, options, divisions))
     if all(own_options.parts is None and own_options.sources is None for own_options in options):
         results = explain_completions(model, completed, options)
