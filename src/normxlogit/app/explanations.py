@@ -180,7 +180,7 @@ class App:
             checked_question,
             {f"document {i}": text for i, text in enumerate(texts, 1)},
             answer=self.limits.checked_text(answer, "answer") if (answer or "").strip() else None,
-            verify="auto" if verify else 0,
+            verify="auto" if verify else 0,  # 0 tests nothing
             **options,
         )
         return _shown(result)

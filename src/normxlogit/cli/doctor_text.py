@@ -55,7 +55,7 @@ def _abilities(installation: "Installation") -> str:
     """Return the table of abilities, with the packages that are missing for each."""
     from .installation import ABILITIES
 
-    if not any(installation.extras.values()):
+    if not any(installation.extras.values()):  # the library has no metadata, see `packages_of`
         return "normxlogit is not installed here: which versions and packages it needs is not known\n"
     table = _table("for", "missing", "")
     for extra, packages in installation.extras.items():

@@ -118,6 +118,7 @@ def _check_cells(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
     Such tables are mostly written without quoting, and a quote in a text then joins rows up to the next quote.
     """
+    # A row may have more or fewer cells than there are names.
     for name, cell in chain.from_iterable(zip(names, row, strict=False) for row in rows):
         if "\t" in cell and "\n" in cell:
             raise DataError(

@@ -196,6 +196,7 @@ def answer_text(removal: Removal, verified: Verification | None = None) -> str:
     if verified is None or removal.quantity != "probability":
         return text
     original = verified.original.prediction
+    # A target that is the answer, to the whole input or to this one, is not told beside it.
     is_explained = original is None or verified.target in (original.label, prediction.label)
     return text if is_explained else f"{text} ({verified.target}: {100 * value:.1f}%)"
 

@@ -203,7 +203,7 @@ def _slice_card(column: str, slices: Sequence[Slice]) -> Card:
     predictions: Counter[str] = Counter()
     for slice_ in slices:
         predictions.update(slice_.labels)
-    labels = [label for label, _ in predictions.most_common(NAMED)]
+    labels = [label for label, _ in predictions.most_common(NAMED)]  # of all slices; each has a column
     is_judged = any(slice_.accuracy is not None for slice_ in slices)
     rows: list[Row] = []
     for slice_ in slices:

@@ -171,6 +171,7 @@ def remaining_shards(
 
 def _shard(index: int, rows: Sequence[Row], kept: Any, fraction: float) -> Shard:
     """Return a shard with the digest of its rows and their kept columns."""
+    # A key that JSON refuses, and its value, do not count (`skipkeys`).
     content = json.dumps([rows, kept.to_pydict()], default=_digestible, skipkeys=True)
     digest = hashlib.blake2b(content.encode(), digest_size=12).hexdigest()
     return Shard(index, rows, kept, digest, fraction)

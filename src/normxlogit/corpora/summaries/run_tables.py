@@ -126,7 +126,7 @@ class RunTables:
     def _connected(self) -> Any:
         """Return a connection to a database in memory, whose queries return rows in any order but that of ORDER BY."""
         connection = self._duckdb.connect()
-        connection.execute("SET preserve_insertion_order = false")
+        connection.execute("SET preserve_insertion_order = false")  # takes less memory
         with suppress(self._duckdb.InvalidInputException):  # in Jupyter without ipywidgets it is neither drawn nor set
             connection.execute("SET enable_progress_bar = false")
         return connection

@@ -46,7 +46,7 @@ def _slices_of(run: RunTables, column: str, *, compared: bool) -> list[Slice]:
     """Return the slices by one column, in the order of their values; of texts the most frequent first."""
     _register_values(run, column)
     run.ask(f"CREATE OR REPLACE TEMP TABLE sliced AS {_grouped_rows(run)}")
-    # Without right labels the column is NULL, so that all counts of it are 0.
+    # Without right labels the column is NULL, so that all counts of it are 0. In the query 4 is `count(*)`.
     judged = "LEFT JOIN judged USING (row)" if compared else "CROSS JOIN (SELECT NULL::BOOL AS is_right)"
     rows = run.ask(
         f"""

@@ -96,7 +96,7 @@ def _pairs_of(text: str) -> list[tuple[str, Any]]:
         if text.lstrip().startswith("{"):
             return list(json.loads(text).items())
         pairs = [pair.partition("=") for pair in shlex.split(text)]
-    except ValueError:
+    except ValueError:  # not JSON, or a quote that is not closed
         raise InputError(f"gold_labels (--gold-labels) cannot be read: expected {PAIRS}") from None
     if not pairs or not all(equals for _, equals, _ in pairs):
         raise InputError(f"gold_labels (--gold-labels) takes {ID2LABEL!r} or {PAIRS}, not {text!r}")

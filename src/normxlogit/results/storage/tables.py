@@ -38,7 +38,7 @@ class NamedScore(NamedTuple):
 
 def unit_columns(a: "Attribution") -> Columns:
     """Return a table with a row for each target, layer and unit that was read before the target."""
-    layers = a.layers or (None,)
+    layers = a.layers or (None,)  # without an axis of layers their column is empty
     scores = a.scores.reshape(-1, len(layers), len(a.units))  # (K, L, U)
     rows = [
         (target, layer, unit)
@@ -86,6 +86,7 @@ def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
             column[medium.units] = values
     if a.verified is not None:
         removals = map(a.verified.without, range(count))
+        # None of a unit that was not removed by itself.
         described["value_without"] = [removal and removal.value for removal in removals]
     return described
 
@@ -93,7 +94,7 @@ def _described_units(a: "Attribution") -> dict[str, Sequence[Any]]:
 def text_row(a: "Attribution") -> Row:
     """Return the row of a text in a table of texts: the prediction, the top units and the notes."""
     scores = named_scores(a, "a row for each text")  # first, as it refuses what has no such row
-    row: Row = {"text": a.prompt, "prediction": a.completion or ""}
+    row: Row = {"text": a.prompt, "prediction": a.completion or ""}  # replaced where there is a single prediction
     if (prediction := prediction_of(a)) is not None:
         row |= _prediction_cells(a, prediction)
     words = [word for word in scores if any(map(str.isalnum, word.name))]
