@@ -163,7 +163,6 @@ def _check_conversation(messages: Path, output: Path | None, others: list[Any]) 
 def _written_answer(text_or_file: str | None) -> str | None:
     """Return an answer from a file, from standard input ("-"), or typed as several words; None for none."""
     if text_or_file is None or text_or_file == "-":
-        # None stays None.
         return text_or_file and decoded(sys.stdin.buffer.read(), "standard input")
     if is_existing_path(text_or_file):
         return "\n\n".join(read_file(text_or_file).values())

@@ -333,7 +333,7 @@ def all_words(sentence: str) -> list[SentenceWord]:
         if not any(overlap(match.span(), (number.start, number.end)) for number in numbers)
     ]
     words += [SentenceWord(start, end, sentence[start:end], kind) for start, end, _, kind in numbers]
-    return sorted(words)  # by their first characters
+    return sorted(words)
 
 
 def _kind(sentence: str, match: "regex.Match[str]", number_ends: Sequence[int]) -> WordKind:

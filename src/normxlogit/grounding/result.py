@@ -196,7 +196,7 @@ class Citations(Record):
             return self.attribution
         scores, weighted = self.attribution.scores.copy(), self.weighted_scores  # (K, U) each
         sources = np.array(self.sources)
-        places = np.ix_(weighted[:, sources].any(1), sources)  # of the sentences that some source has a score for
+        places = np.ix_(weighted[:, sources].any(1), sources)
         scores[places] = weighted[places]
         # With the rest of the result they would not add up to these scores.
         return replace(self.attribution, scores=scores, bias=None, sink=None)

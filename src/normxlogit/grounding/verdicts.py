@@ -123,7 +123,7 @@ def is_supported(facts: Facts, reading: Reading, source: int | None) -> bool:
         source: The place of that source, see `deciding_source`.
     """
     is_doubtful = source in (*facts.opposed, *facts.doubtful)
-    # "Not at least": so NaN, which is less than nothing, supports nothing.
+    # `not >=`, as NaN is not less either: it supports nothing.
     if is_doubtful or not reading.coefficient >= LIKELIER or _has_surprise(facts, reading, source):
         return False
     stated = [word for word in facts.stated if not word.elsewhere]

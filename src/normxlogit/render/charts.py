@@ -144,7 +144,7 @@ class Grid(Block):
         """Return the `k` columns of the largest magnitude in any row, in their order, without special tokens."""
         sizes = np.abs(self._scaled[:, self.plain]).max(0, initial=0.0)  # (plain,)
         order = [self.plain[i] for i in np.argsort(-sizes, kind="stable")]
-        return self.take(sorted(order[: k or MOST_COLUMNS]), len(order))  # `MOST_COLUMNS` where k is None
+        return self.take(sorted(order[: k or MOST_COLUMNS]), len(order))
 
     def take(self, columns: Sequence[int], available: int) -> "Grid":
         """Return some of the columns, with the scales of all.

@@ -70,7 +70,7 @@ def _add_between(pieces: list[Piece], text: str, kind: str) -> None:
 
 def _add_special(pieces: list[Piece], piece: Piece) -> None:
     """Add a special token, with spaces around it."""
-    if pieces and not pieces[-1].text[-1:].isspace():  # never two spaces
+    if pieces and not pieces[-1].text[-1:].isspace():
         pieces.append(SPACE)
     pieces += [piece, SPACE]
 

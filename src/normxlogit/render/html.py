@@ -120,7 +120,7 @@ def _attributes(piece: Piece, position: str = "") -> Markup:
     patch_class = "nxl-patch" if position else ""
     return _markup(
         **{"class": _joined(kind_class, color_class, patch_class)},  # a keyword of Python, which no argument can be
-        style=f"position:absolute;{position};{style}" if position else style,  # over the picture
+        style=f"position:absolute;{position};{style}" if position else style,
         title=_joined(f"{piece.name}  {piece.number}".strip(), piece.details, by="\n"),
         data_part=_number(piece.part),
         data_name=name if is_linked else None,

@@ -241,7 +241,7 @@ def _grid(a: Attribution, columns: Sequence[UnitScore], described: Sequence[_Des
         signed=a.signed,
         kinds=[column.kind for column in described],
         details=[column.details for column in described],
-        steps=len(a.layers or ()),  # 0 without layers
+        steps=len(a.layers or ()),
     )
 
 

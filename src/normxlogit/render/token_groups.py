@@ -31,7 +31,7 @@ def overlapping_groups(a: Attribution, offsets: Sequence[Span]) -> list[TokenGro
     for token, (start, end) in enumerate(offsets):
         sequence = a.units.sequence[token]
         if groups and sequence == sequence_before and _overlaps(groups[-1], start, end):
-            tokens, group_start, group_end = groups.pop()  # it is put back, longer
+            tokens, group_start, group_end = groups.pop()
             groups.append(TokenGroup((*tokens, token), group_start, max(group_end, end)))
         else:
             groups.append(TokenGroup((token,), start, end))

@@ -83,7 +83,7 @@ def _written_parts(answer: str, spans: Mapping[str, Span], opened: int) -> dict[
         spans: The spans of its parts in it, by name, in their order.
         opened: How many of its characters the template writes before words as well.
     """
-    beginning = answer[: next(iter(spans.values()))[0]].rstrip(BEFORE_NAME)  # up to the part that is written first
+    beginning = answer[: next(iter(spans.values()))[0]].rstrip(BEFORE_NAME)
     parts = {BEGINNING: (opened, max(opened, len(beginning))), **spans}
     return {name: span for name, span in parts.items() if answer[slice(*span)].strip()}
 
@@ -92,7 +92,6 @@ def _up_to_call(conversation: Conversation, action: Any) -> Conversation:
     """Return a conversation whose last step is a call."""
     messages, action = conversation.messages, as_mapping(action)
     if isinstance(action, Mapping):
-        # A message of its own, behind all others.
         return replace(conversation, messages=(*messages, *steps_of_answer(action, messages[-1].number + 1)))
     place = _place_of_call(conversation, action)
     notes = conversation.notes

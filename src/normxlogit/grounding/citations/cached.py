@@ -122,7 +122,6 @@ class CachedText:
                 batch = self.model.batch([self.completed.context], [0])
                 self.model.prepare(batch)
                 hidden = self._filling_cache(partial(self._run, batch.inputs))
-                # Without a cache, in a pass of its own.
                 hidden = self.model.states(batch) if hidden is None else hidden  # (1, T - 1, H)
                 states = hidden[0][batch.mask[0]]
         assert states is not None  # noqa: S101  # an attempt succeeds, or raises

@@ -44,7 +44,7 @@ class AnswerReading:
         self.model, self.completed = model, completed
         sources, self.sentences = sources_and_parts(completed, completed.named_sources, completed.parts)
         self.weights = part_weights(completed, self.sentences)
-        present = np.array([[True], [False]]).repeat(len(sources), axis=1)  # (2, S): all sources, and none
+        present = np.array([[True], [False]]).repeat(len(sources), axis=1)  # (2, S)
         with enough_memory("measure the answer with its sources and without them"):
             self.text = CachedText(model, completed, options)
             try:

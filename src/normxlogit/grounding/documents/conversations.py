@@ -159,7 +159,7 @@ def _steps(messages: Sequence[RawMessage]) -> list[Message]:
     steps = list[Message]()
     for number, (message, own_calls) in enumerate(zip(messages, calls, strict=True)):
         steps += _joined([*_said(message, number, tool_names), *own_calls])
-    # JSON may escape one; no tokenizer reads it.
+    # JSON can escape half a character, and no tokenizer reads it.
     for step in steps:
         if re.search("[\ud800-\udfff]", step.text + step.name):
             raise InputError(f"message {step.number} holds half a character (a lone surrogate)")

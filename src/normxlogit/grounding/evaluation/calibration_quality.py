@@ -44,7 +44,7 @@ def calibration_table(supports: Array, is_supported: Labels, parts: Sequence[str
 
 def _of_other_parts(supports: Array, is_supported: Labels, parts: npt.NDArray[np.str_]) -> Array:
     """Return the probability of each sentence, (n,), by a curve that was fitted to the other parts."""
-    probabilities = np.zeros(len(supports))  # each is filled in, as a sentence is of one part
+    probabilities = np.zeros(len(supports))
     for part in np.unique(parts):
         inside = parts == part
         probabilities[inside] = curve(supports[inside], *platt(supports[~inside], is_supported[~inside]))

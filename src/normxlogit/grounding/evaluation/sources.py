@@ -192,7 +192,7 @@ class AnsweredPrompt:
         # The last key counts first. (S,): by nats lost, then those that were not measured, which are at -inf.
         order = np.lexsort((-scored.scores, -measured))
         # As scores, ranks are negative: the first source has 0, the highest.
-        passes = scored.passes + len(lost) + 1.0  # 1 with all sources
+        passes = scored.passes + len(lost) + 1.0
         return {method.spec: scored, f"{method.spec} (verified)": Scored(-order.argsort().astype(np.float64), passes)}
 
     def figures(self, ranking: Scored) -> Fields:
@@ -218,7 +218,6 @@ class AnsweredPrompt:
         options = Options(method=method)
         explained = explain_sources(self.model, self.completed, options, self.completed.named_sources)
         cost = explained.diagnostics
-        # A backward pass counts as two.
         passes = cost["forward_passes"] + 2 * cost.get("backward_passes", 0.0)
         return Scored(explained.scores[0, : len(self.sources)].astype(np.float64), passes)
 
