@@ -103,12 +103,13 @@ def judged(tmp_path_factory):
             "language": None if place == 7 else ["en", "de", "fr"][place % 4 % 3],
             "stars": place % 20,
             "written": date(2020 + place % 3, 1, 1),
+            "writer": None if place < 3 else f"writer {place % 20}",
             "marks": [place],
         }
         for place, text in enumerate(texts_with_a_greeting(40))
     ]
     folder = tmp_path_factory.mktemp("judged")
-    attribute(explainer, rows, folder, keep=["gold", "language", "stars", "written", "marks"])
+    attribute(explainer, rows, folder, keep=["gold", "language", "stars", "written", "writer", "marks"])
     return folder, [result.prediction.label for result in explainer([row["text"] for row in rows])], rows
 
 
@@ -132,6 +133,15 @@ def test_right_answers_say_of_how_many_they_are(judged):
         assert precision == ((found, len(as_label)) if as_label else None)
     assert summarize(folder).right is None
     assert summarize(folder).matrix == []
+
+
+def test_rows_without_a_value_are_apart_from_those_with_rare_values(judged):
+    folder, _, rows = judged
+    summary = summarize(folder, by=["writer"])
+    names = {each.value: each.rows for each in summary.slices}
+    assert names["(missing)"] == 3
+    assert names["(other)"] == sum(row["writer"] not in names for row in rows) - 3 > 0
+    assert sum(names.values()) == len(rows)
 
 
 def test_rows_are_divided_by_the_values_of_a_column(judged):

@@ -161,8 +161,8 @@ def check_model(run: RunTables, explainer: Explainer) -> TaskModel:
 
 def whole_text_condition(run: RunTables, model: TaskModel) -> str:
     """Return the condition for rows, in SQL, that their text has words and that the model read all of it."""
-    limit = model.encoder.limit
-    return "len(words) > 0" + ("" if limit is None else f" AND len(units) <= {limit}")
+    limit = model.encoder.limit  # a text of just as many tokens may have been cut
+    return "len(words) > 0" + ("" if limit is None else f" AND len(units) < {limit}")
 
 
 def logits_of(run: RunTables, model: TaskModel, texts: Iterable[Parts]) -> Mapping[Parts, Tensor]:

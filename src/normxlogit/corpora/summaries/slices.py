@@ -129,7 +129,7 @@ def _by_value(order: str) -> str:
             SELECT kept_value AS value, row_number() OVER (ORDER BY {order}) AS rank
             FROM kept WHERE kept_value IS NOT NULL GROUP BY kept_value
         )
-        SELECT row, coalesce(least(rank, {MOST + 1}), {MOST + 2}) AS place,
+        SELECT row, CASE WHEN rank IS NULL THEN {MOST + 2} ELSE least(rank, {MOST + 1}) END AS place,
                CASE WHEN rank IS NULL THEN '{MISSING}' WHEN rank > {MOST} THEN '{OTHER}'
                     ELSE CAST(kept_value AS VARCHAR) END AS name
         FROM kept LEFT JOIN ranked ON kept_value = value
