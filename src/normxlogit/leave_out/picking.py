@@ -116,6 +116,7 @@ def _picked_by_kind(a: Attribution, removable: Removable, kind: Group, fixed: in
     check_coarser(a, groups)
     part_of_tokens = {part.tokens: part for part in removable.parts}  # a part has its own name and score
     units = [part_of_tokens.get(group.tokens) or _unit(a, group.name, group.tokens) for group in groups]
+    # Without a fixed token, None, all units stay.
     parts = _by_score(unit for unit in units if fixed not in unit.tokens)
     return removable._replace(parts=parts, singles=len(parts), unit=kind)
 
