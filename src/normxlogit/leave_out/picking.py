@@ -260,6 +260,7 @@ def _tokens_where_text_stands(a: Attribution, words: str) -> list[int]:
     tokens: list[int] = []
     for sequence, text in enumerate((a.text, a.text_pair)):
         units = [unit for unit in a.words(sequence=sequence) if unit.tokens[-1] < a.answer_units.start]  # of the prompt
+        # Not at words: `_tokens_of_span` asks whether a place begins and ends with words of the result.
         for start, end in comparable(text or "").find(words, at_words=False):
             tokens += _tokens_of_span(units, start, end)
     return tokens
