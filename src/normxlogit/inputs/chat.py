@@ -263,6 +263,7 @@ class _Chat:
         except TypeError:  # it joins them as texts
             return False
         contents = [message.get("content") for message in self.messages]
+        # An empty list is not looked for: "[]" may stand in any text.
         return not any(str(content) in text for content in contents if isinstance(content, list) and content)
 
     def with_text(self, index: int, number: int, text: str) -> "_Chat":

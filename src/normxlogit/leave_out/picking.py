@@ -116,6 +116,7 @@ def _picked_by_kind(a: Attribution, removable: Removable, kind: Group, fixed: in
     check_coarser(a, groups)
     part_of_tokens = {part.tokens: part for part in removable.parts}  # a part has its own name and score
     units = [part_of_tokens.get(group.tokens) or _unit(a, group.name, group.tokens) for group in groups]
+    # Without a fixed token, None, all units stay.
     parts = _by_score(unit for unit in units if fixed not in unit.tokens)
     return removable._replace(parts=parts, singles=len(parts), unit=kind)
 
@@ -259,6 +260,7 @@ def _tokens_where_text_stands(a: Attribution, words: str) -> list[int]:
     tokens: list[int] = []
     for sequence, text in enumerate((a.text, a.text_pair)):
         units = [unit for unit in a.words(sequence=sequence) if unit.tokens[-1] < a.answer_units.start]  # of the prompt
+        # Not at words: `_tokens_of_span` asks whether a place begins and ends with words of the result.
         for start, end in comparable(text or "").find(words, at_words=False):
             tokens += _tokens_of_span(units, start, end)
     return tokens

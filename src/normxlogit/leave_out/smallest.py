@@ -110,6 +110,7 @@ class SetSearch:
         words = [member for member in others if any(map(str.isalnum, self.parts[member].text))]
         if len(words) < len(excluded):
             return None
+        # With one seed for all, so that the same call has the same control.
         drawn = np.random.default_rng(0).permutation(len(words))[: len(excluded)]
         (control,) = yield from self._without([[words[index] for index in drawn]])
         return control

@@ -149,6 +149,7 @@ class TextAnswers:
         # Where there are spans there are logits by position: that condition is for the type checker.
         if run.logits_by_position is not None and target.position in tokens_read and target.position not in absent:
             probabilities = run.logits_by_position[row].float()[run.batch.mask[row]].softmax(0)  # (T, 2)
+            # The outputs are start, 0, and end, 1; `or 0` is for the type checker, as each target has an index.
             value = float(probabilities[tokens_read.index(target.position), target.id or 0])
         # A text from which all is deleted is read as one token, see `tokens_removed`: [0] is its place.
         return Answer(self.model.task.position.in_whole_text(prediction, tokens_read or [0]), value, prediction.label)

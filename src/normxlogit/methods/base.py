@@ -211,6 +211,7 @@ class Method(ABC):
         """
         if task.outputs.kind == "value":
             return "value"
+        # With a contrast, too: then it is that among the two alone, see `BatchTargets.quantity`.
         if explained == "log-probability":
             return explained
         if contrasted:

@@ -61,6 +61,7 @@ def explainer_or_context(before: Any) -> Any:
         before: A model's name or folder, a model, a model and its tokenizer, or an explainer; or a function that
             returns a context in which the model after is the one before, such as `peft_model.disable_adapter`.
     """
+    # Not whatever can be called, as a model can be.
     if inspect.isroutine(before) or isinstance(before, partial | Explainer):
         return before
     if before is None or isinstance(before, str | Path):
