@@ -210,7 +210,7 @@ def as_array(value: Any) -> Any:
         return value
     try:
         return np.asarray(value)
-    except ValueError:  # of several lengths: a list of sounds
+    except ValueError:  # of several lengths, as several sounds have: not one array
         return value
 
 
@@ -230,7 +230,7 @@ def _column(inputs: Any, is_item: IsItem, kind: str) -> Any:
             f"column: data[{example!r}]"
         )
     column = columns[names[0]]
-    rate_key = next((key for key in RATE_KEYS if key in columns), None)
+    rate_key = next((key for key in RATE_KEYS if key in columns), None)  # only sounds have a rate beside them
     return column if rate_key is None else _with_rates(column, columns[rate_key], is_item)
 
 
@@ -281,5 +281,6 @@ def _may_be_medium(value: Any, *, any_text: bool) -> bool:
 
 def _with_rate(item: Any, rate: Any) -> Any:
     """Return samples paired with their rate; a file, or a sound with a rate, unchanged."""
+    # A mapping has a rate of its own, and a path or an open file names it.
     is_samples = number_axes(item) or (isinstance(item, list | tuple) and number_axes(np.asarray(item)))
     return {"array": item, "sampling_rate": rate} if is_samples else item

@@ -110,9 +110,9 @@ def _spread(
         heights = np.clip(np.minimum(rows[1:], bottom) - np.maximum(rows[:-1], top), 0, None)  # (h,)
         overlaps = heights[:, None] * widths  # the area that the patch has in common with each place, (h, w)
         if patch in single_places:
-            overlaps = overlaps * (overlaps == overlaps.max())
+            overlaps = overlaps * (overlaps == overlaps.max())  # keeps its own place, not slivers of its neighbours
         places = np.flatnonzero(overlaps)
-        if not len(places):
+        if not len(places):  # the edges are not those of this patch: the grid does not hold for the picture
             return None
         patches_of_entries.append(np.full(len(places), patch))
         places_of_entries.append(places)
