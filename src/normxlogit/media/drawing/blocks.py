@@ -68,7 +68,7 @@ class PatchesBlock(MediumBlock):
     @property
     def outline(self) -> str:
         """The outline of the loudness around an axis, as points of an SVG polygon in an area of 100 x 2."""
-        loudness = loudness_of(cast(SoundScores, self.medium))
+        loudness = loudness_of(cast(SoundScores, self.medium))  # the template asks for it of sounds alone
         above = list(zip(np.linspace(0, 100, len(loudness)).tolist(), (1 - loudness).tolist(), strict=True))
         below = [(x, 2 - y) for x, y in reversed(above)]  # the same, mirrored
         return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *below])
@@ -157,7 +157,7 @@ def media_block(
         alone: Whether it is the only one, so that its parts need no name of the medium.
     """
     medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
-    if isinstance(medium, PictureScores):
+    if isinstance(medium, PictureScores):  # each kind has a limit of its own
         medium = merge_neighbours(medium, MOST_PATCHES)
     else:
         medium = merge_neighbours(medium, MOST_MOMENTS)
@@ -206,7 +206,7 @@ def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
     """
     if isinstance(medium, SoundScores):
         starts = np.unique(medium.places[:, 0])  # patches of a spectrogram share their times
-        merged_count = math.ceil(len(starts) / most)  # moments in a new one
+        merged_count = math.ceil(len(starts) / most)  # moments in a new one; 1 merges none
         new_parts = np.searchsorted(starts, medium.places[:, 0]) // merged_count  # the new one of each moment, (n,)
         shape: tuple[int, ...] = (int(new_parts.max()) + 1,)
     else:

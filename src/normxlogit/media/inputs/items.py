@@ -64,6 +64,7 @@ def media_items(inputs: Any, is_item: IsItem, kind: str) -> tuple[list[Any], boo
     inputs = as_array(_column(inputs, is_item, kind))
     if is_item(inputs):
         return [inputs], True
+    # A set has no order, and a mapping that is neither a table nor a medium would give its keys.
     if isinstance(inputs, Set | Mapping) or not isinstance(inputs, Iterable):
         raise InputError(f"a {kind} or a list of them is expected, not {type(inputs).__name__}")
     items = list(map(arrow_value, inputs))
@@ -176,6 +177,7 @@ def _file_of(item: str | Path, *, is_base64: bool) -> Path | io.BytesIO:
 def _decoded(text: str) -> io.BytesIO:
     """Return what a data URI or base64 holds."""
     try:
+        # In a data URI the base64 follows a comma, which base64 itself does not have.
         return io.BytesIO(base64.b64decode(text.rpartition(",")[2], validate=True))
     except ValueError:
         raise InputError(f"{text[:60]}: not base64") from None

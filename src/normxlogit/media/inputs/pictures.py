@@ -240,7 +240,7 @@ def _preview(image: "Image") -> str:
     preview = image.copy()
     file = io.BytesIO()
     preview.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
-    file_format = "PNG" if max(image.size) <= LOSSLESS_SIDE else "JPEG"
+    file_format = "PNG" if max(image.size) <= LOSSLESS_SIDE else "JPEG"  # a small picture is small without loss, too
     preview.save(file, file_format, quality=85)  # of a JPEG; ignored for a PNG
     return f"data:image/{file_format.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
 

@@ -190,7 +190,7 @@ def _pair_with_rate(item: Any) -> tuple[Any, int] | None:
         return None
     samples, rate = item
     if not isinstance(rate, Integral):
-        rate, samples = item  # the other order
+        rate, samples = item  # the other order; if that is none either, it is no pair
     is_pair = isinstance(rate, Integral) and getattr(samples, "ndim", 0) in (1, 2)
     return (_channels_last(samples), positive_integer(rate, "sampling_rate")) if is_pair else None
 
@@ -260,6 +260,7 @@ def _from_file(file: Any) -> tuple[FloatArray, int]:
         with file.open("rb") if isinstance(file, Path) else nullcontext(file) as opened:
             samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
+        # Errors of the system have a `strerror`, those of soundfile an `error_string`, without the file's name.
         reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
         path = f"{file}: " if isinstance(file, Path) else ""
         raise InputError(f"{path}the file cannot be read as a sound: {reason}") from None

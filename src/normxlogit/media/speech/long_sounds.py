@@ -125,6 +125,7 @@ class _WholeSound:
         rows = np.zeros((count, self.width + self.moments), np.float32)  # (g, T + n)
         rows[:, first_token : first_token + count] = g.scores[:count, prompt : prompt + count]
         rows[:, first_moment : first_moment + len(audio.times)] = audio.scores[:count]
+        # Either may be None; what sinks contribute is part of the bias of the joined result.
         bias = sum((part[:count] for part in (g.bias, g.sink) if part is not None), np.zeros(count, np.float32))
         prompt_scores = g.scores[:count, :prompt]  # (g, P)
         if g.token_ids[:prompt] == self.first.token_ids[: self.prompt]:

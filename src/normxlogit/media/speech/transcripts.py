@@ -148,6 +148,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
     method = options.method
     task = speech_task(model)
+    # Samples without a rate are taken to be at the model's.
     item = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
     (encoding,), _ = task.encode(model, [item])
     forward = method.forward(model, model.batch([encoding], [0]))
@@ -211,7 +212,7 @@ def _emitted_text(model: TaskModel, token_ids: list[int], notes: Strings, signal
         signal: The sound.
     """
     tokens = readable_tokens(model.tokenizer, token_ids)
-    delimiter = getattr(model.tokenizer, "word_delimiter_token", None)  # between words
+    delimiter = getattr(model.tokenizer, "word_delimiter_token", None)  # between words, as "|"; None of others
     pieces = [" " if name == delimiter else name for name in tokens[1:]]
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     return Encoding(

@@ -164,6 +164,7 @@ class MediaPlaces:
         """Return the module at which an input of a processor enters the model, found once for each shape of it."""
         shape = tuple(encoding.extra_inputs[name].shape)
         if shape not in self._entries:
+            # A pass over this prompt alone, in which the module is found.
             tokens = collate([encoding], [0], pad_id=model.pad_id, left=model.pad_left, device=model.device)
             inputs = model.task.add_inputs(tokens, model).inputs
             self._entries[shape] = find_signal_entry(private_clone(model.unmodified), inputs)

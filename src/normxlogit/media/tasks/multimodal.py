@@ -54,7 +54,7 @@ class MultimodalLM(CausalLM):
             )
 
     def reads_medium(self, kind: str) -> bool:
-        """Return whether the processor reads pictures (`kind` "picture") or sounds ("sound")."""
+        """Return whether the processor reads pictures (`kind` "picture") or sounds ("sound"), by what it is made of."""
         if kind == "picture":
             return hasattr(self.processor, "image_processor")
         return sampling_rate_of(self.processor) is not None
