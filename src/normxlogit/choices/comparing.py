@@ -248,7 +248,7 @@ class MultipleChoice(Comparing):
         return _with_choice_axis(inputs)
 
     def alternatives(self, inputs: Any) -> Questions:
-        """Return the pairs (prompt, choice) of each question."""
+        """Return the pairs (prompt, choice) of one question, (prompt, choices), or of each of several."""
         # A text alone, or what is no collection, is no question either, and is refused below.
         single = isinstance(inputs, str | tuple) or not isinstance(inputs, Iterable)
         questions = [inputs] if single else inputs

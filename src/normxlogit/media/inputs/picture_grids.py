@@ -71,6 +71,7 @@ def grid_layout(boxes: Float64Array, size: Size) -> ScoreSpread | None:
     if not len(with_area):
         return None
     smallest_sides = sides[with_area].min(0)  # (2,)
+    # Beside the share of a side, a part of a pixel is tolerated: tiny patches are measured no better.
     is_small = (sides[with_area] < (1 + SIZE_TOLERANCE) * smallest_sides + SIZE_TOLERANCE).all(1)
     small = with_area[is_small]
     columns = _shared_edges(boxes[small, 0::2])  # of left and right

@@ -148,6 +148,7 @@ class AudioClassification(ReadsSounds, SignalTask):
         if chunk:  # a shorter sound is filled up to it, and the model reads that, too
             limit = read_seconds = float(chunk)
         notes = sound.notes
+        # A sound longer by a part of a frame counts as read whole.
         if limit is not None and sound.seconds is not None and sound.seconds > limit + SPECTRUM_STEP:
             notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")
         _, details = sound.size_and_details()

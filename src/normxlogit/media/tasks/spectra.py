@@ -57,6 +57,7 @@ class Spectrum:
         Args:
             sound: A sound of the length that this layout is for.
         """
+        # A last frame that the sound only begins may be missing.
         if sound.seconds is None or self.seconds >= sound.seconds - self.seconds_of_frame:
             return ()
         return (f"{sound.name} has {sound.seconds:.1f} s; only the first {self.seconds:.1f} were read",)
