@@ -98,7 +98,7 @@ class Comparing(Task):
         """Explain one pair of a question: the one that the caller names, or the one that the model chooses."""
         names = question.names
         encodings = model.encoder(list(question.pairs), long_text=options.long_text)
-        runs = forward_passes(model, encodings, layers=options.layers is not None)
+        runs = forward_passes(model, encodings, layers=options.layers is not None)  # C, of one pair each
         logits = self.pair_logits(torch.stack([run.logits[0] for run in runs]))  # (C,)
         index = _explained_pair(names, logits, options.target, options.contrast)
         # To the method, the head's outputs are the targets; to the caller, the pairs are. What the head says of single
@@ -248,7 +248,7 @@ class MultipleChoice(Comparing):
         return _with_choice_axis(inputs)
 
     def alternatives(self, inputs: Any) -> Questions:
-        """Return the pairs (prompt, choice) of each question."""
+        """Return the pairs (prompt, choice) of one question, (prompt, choices), or of each of several."""
         # A text alone, or what is no collection, is no question either, and is refused below.
         single = isinstance(inputs, str | tuple) or not isinstance(inputs, Iterable)
         questions = [inputs] if single else inputs

@@ -74,6 +74,7 @@ def task_of_pipeline(pipeline: Any, labels: Sequence[str] | None) -> Callable[[C
     Raises:
         InputError: If there are no labels, or two are the same, or the template has no place for a label.
     """
+    # Of the pipeline's steps: labels and template are of the first, `multi_label` of the second.
     settings = {**pipeline._preprocess_params, **pipeline._postprocess_params}
     names = label_names(settings.get("candidate_labels") if labels is None else labels)
     if not names:

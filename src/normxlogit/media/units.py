@@ -121,7 +121,7 @@ class PictureScores(_DrawnMedium):
         super().validate(units)
         if not (self.width > 0 and self.height > 0):
             raise ValueError("width, height: not of a picture")
-        if not PREVIEW.fullmatch(self.preview):
+        if not PREVIEW.fullmatch(self.preview):  # a page shows it, and a file of results may hold any text here
             raise ValueError("preview: not a picture")
 
     def removed_together(self) -> NDArray[np.intp]:
@@ -131,7 +131,7 @@ class PictureScores(_DrawnMedium):
         """
         side = math.ceil(max(self.shape) / REGIONS)  # of a region, in patches
         rows, columns = np.indices(self.shape) // side  # (h, w) each
-        return (rows * REGIONS + columns).ravel()
+        return (rows * REGIONS + columns).ravel()  # a row of regions has at most `REGIONS`, so no two get one number
 
     def figure(self, result: "Attribution", k: int | None) -> "PlotFigure":
         """Return the figure of all pictures of a result; see `Medium.figure`."""
@@ -232,7 +232,7 @@ class SoundScores(_DrawnMedium):
         sound = result.audio[0]
         part_names = [target.name for target in result.targets]
         rows = sound.scores.reshape(len(part_names), -1)  # (parts, n)
-        by_strength = np.argsort(-np.abs(rows).sum(1), kind="stable")  # (parts,)
+        by_strength = np.argsort(-np.abs(rows).sum(1), kind="stable")  # (parts,), of equal ones the first stays first
         shown = sorted(by_strength[: k or MOST_PARTS].tolist())  # the strongest, in the order of the answer
         return heat_map(grid_over_time(replace(sound, scores=rows[shown]), [part_names[part] for part in shown]))
 

@@ -43,7 +43,7 @@ def explain_generation(
         InputError: If inputs or outputs lack something, or do not belong together.
         MethodError: If the method needs a pass of its own.
     """
-    model.refresh()
+    model.refresh()  # copies the model anew if the caller has changed it since
     _check_options(model, options)
     generation = _checked_generation(model, inputs, outputs)
     requests = []

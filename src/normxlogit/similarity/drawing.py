@@ -48,11 +48,13 @@ def ranking_blocks(results: Sequence[Similarity]) -> list[Block]:
     """
     rows = []
     for s in sorted(results, key=lambda result: -result.prediction.value):
+        # Words of the second text, the most similar first: those that lower the cosine come last.
         words = sorted(s.words(sequence=1), key=lambda word: -word.score) if s.has_words else []
         strongest = tuple(Piece(word.text, number=f"{word.score:+.2f}") for word in words[:NAMED_WORDS])
         cosine = s.prediction.value
         rows.append([cell(f"{cosine:.3f}", cosine), cell(s.text_pair or ""), Cell(strongest)])
     columns = [Column("cosine", numbers=True), Column("text"), Column("rests on")]
+    # The first text is the same of all results; there may be none.
     return [Header("", [("compared with", s.text or "") for s in results[:1]]), Table(columns, rows)]
 
 

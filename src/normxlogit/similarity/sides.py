@@ -109,7 +109,7 @@ def embedded_sides(model: TaskModel, first_item: Any, second_items: Sequence[Any
         InputError: If there are both texts and pictures among the second items.
     """
     query_tower = _tower_for(model, first_item)
-    document_tower, *towers_of_others = (_tower_for(model, item) for item in second_items)
+    document_tower, *towers_of_others = (_tower_for(model, item) for item in second_items)  # each made once
     if any(tower is not document_tower for tower in towers_of_others):
         raise InputError("compare with texts or with pictures, one kind at a time")
     if document_tower is query_tower:  # encoded together, as pictures without a name are numbered

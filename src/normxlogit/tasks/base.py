@@ -123,7 +123,7 @@ class Task:
             InputError: If it does not read what the models of the task do.
         """
         tokenizer = getattr(loaded(reader), "tokenizer", reader)
-        if not hasattr(tokenizer, "pad_token_id"):
+        if not hasattr(tokenizer, "pad_token_id"):  # tokenizers have it, maybe None, and no other reader does
             raise InputError(f"{cls.name} reads texts, and was given a {type(reader).__name__}; pass the tokenizer")
         return tokenizer
 
@@ -197,7 +197,7 @@ class Task:
             model: The model.
             encode_sources: Whether an encoder runs now; without it the batch holds what it would read.
         """
-        if not model.extra_inputs:
+        if not model.extra_inputs:  # by name the value of a text that is given none of its own
             return batch
         inputs_of_texts = [getattr(encoding, "extra_inputs", {}) for encoding in batch.encodings]
         extra_inputs = {

@@ -69,6 +69,7 @@ class Vocabulary(Outputs):
         if any("\ud800" <= character <= "\udfff" for character in name):
             raise TargetError(f"the target {name!r} holds half a character (a lone surrogate); it was decoded wrongly")
         spellings = [name] if name != name.lstrip() else [" " + name, name]
+        # A copy: a call would set padding and truncation of the caller's own tokenizer.
         tokenized = partial(private_tokenizer(tokenizer).encode, add_special_tokens=False)
         for spelling in chain.from_iterable(map(unicode_forms, spellings)):
             pieces = tokenized(spelling)
@@ -80,7 +81,7 @@ class Vocabulary(Outputs):
         # Some tokenizers put a space before every text: the string is read behind another one, which is cut off.
         before: list[int] = tokenized("a")
         both: list[int] = tokenized("a" + spellings[0])
-        is_merged = both[: len(before)] != before
+        is_merged = both[: len(before)] != before  # "a" and the string share a token, so it cannot be cut off
         return tokenized(spellings[0]) if is_merged else both[len(before) :]
 
     def name_of(self, index: int) -> str:

@@ -85,7 +85,7 @@ class AtSpan(AnswerPosition):
 
     def answering_window(self, runs: Sequence["ForwardPass"]) -> int:
         """Return the window with the best answer; one without an answer only if no window has any."""
-        answer_logits = [float(run.logits.sum()) for run in runs]
+        answer_logits = [float(run.logits.sum()) for run in runs]  # of start and end
         windows_with_answer = [index for index, run in enumerate(runs) if self.spans(run)[0].label]
         return max(windows_with_answer or range(len(runs)), key=answer_logits.__getitem__)
 

@@ -64,6 +64,7 @@ class Seq2Seq(Generates, OverVocabulary):
 
     def limits(self, model: Any, positions: PositionCount) -> TokenLimits:
         """Return the limits of the encoder and of the decoder, each of which has position embeddings of its own."""
+        # None, for any number, is inf of a decoder, where None would say that there is no decoder.
         return TokenLimits(positions(encoder_of(model)), positions(decoder_of(model)) or math.inf)
 
     def adapt(self, module: nn.Module) -> bool:

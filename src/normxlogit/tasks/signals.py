@@ -46,6 +46,7 @@ class ReadsSignals(Task):
 
     def add_inputs(self, batch: Batch, model: "TaskModel", *, encode_sources: bool = True) -> Batch:
         """Return a batch with the signals, which have one shape, and token ids of zero."""
+        # The condition is for the type checker alone: each input of these tasks has a signal.
         signals = [encoding.signal.inputs for encoding in batch.encodings if encoding.signal is not None]
         inputs = {name: torch.stack([signal[name] for signal in signals]).to(model.device) for name in signals[0]}
         no_tokens = torch.zeros_like(batch.inputs["input_ids"])  # (B, T)

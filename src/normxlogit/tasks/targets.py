@@ -298,7 +298,7 @@ def choice_from_text(task: Task, text: str) -> Choice:
     try:
         index_of(task, text, sys.maxsize)  # for any number of outputs
     except TargetError:
-        return int(text) if text.isdecimal() and text.isascii() else text
+        return int(text) if text.isdecimal() and text.isascii() else text  # a text gets the error where it is resolved
     return text
 
 
@@ -319,6 +319,6 @@ def typed_targets(
     elif targets:
         choices = [choice_from_text(task, text) for text in targets]
         options["target"] = choices[0] if len(choices) == 1 else choices
-    if contrast and contrast.strip():
+    if contrast and contrast.strip():  # an empty field of a page is no contrast
         options["contrast"] = choice_from_text(task, contrast)
     return options

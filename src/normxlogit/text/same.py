@@ -195,6 +195,7 @@ def word_key(word: str) -> str:
         word: A short text.
     """
     # Most words are letters whose compared form is their case fold: a short way for them.
+    # Letters alone hold no marks of Markdown, dashes or spaces, which the long way looks for.
     is_plain = word.isalpha() and unicodedata.is_normalized("NFKC", word) and not _FOLDED_LETTER.search(word)
     # Case folding may decompose a letter that was composed, so the form is normalised behind it.
     return unicodedata.normalize("NFKC", word.casefold()) if is_plain else comparable(word).text
@@ -256,7 +257,7 @@ def _folded(form: Comparable) -> Comparable:
     The text is cut into P pieces, a character with its marks each, which may become longer or shorter. Each character
     of a folded piece stands for all of the original that the piece stood for.
     """
-    text = form.text.translate(_SIGNS)  # this and the next two keep the length, and so the places
+    text = form.text.translate(_SIGNS)  # this and the next two keep the length, and so `starts` and `ends`
     text = _DASH_OF_NUMBERS.sub("-", text)
     text = _TYPED_DASH.sub(_typographic_dash, text)
     pieces: list[str] = _CHARACTER.findall(text)
@@ -282,7 +283,8 @@ def _folded_piece(piece: str) -> str:
         return " - "
     text = _EXPONENT.sub("^", _FRACTION.sub(" ", piece))  # "10^²", "2 ½", of which the next step makes digits
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    text = text.translate(_SIGNS).replace("i\u0307", "i").replace("ı", "i")  # of Turkish, all four i's
+    # Signs are folded once more, as NFKC makes some of Arabic's presentation forms; of Turkish, all four i's are one.
+    text = text.translate(_SIGNS).replace("i\u0307", "i").replace("ı", "i")
     text = _OPTIONAL.sub("", text)
     return "".join(_folded_character(character) for character in text)
 

@@ -64,7 +64,7 @@ def mark_at(text: str, match: "regex.Match[str]", start: int, limit: int) -> Mar
     first = max(start, match.start() - WINDOW)
     words = text[first : match.start()].split()
     is_first_word = first == start and len(words) == 1  # where the window reaches back to the start of the sentence
-    end = after_space(text, match.end(), limit)
+    end = after_space(text, match.end(), limit)  # white space does not count in the window after the mark
     return Mark(match.group(), words, is_first_word, text[match.end() : min(end + WINDOW, limit)])
 
 
@@ -88,6 +88,7 @@ def ends_sentence(mark: Mark) -> bool:
         mark: The mark with the words around it.
     """
     if _ALWAYS.match(mark.sign):
+        # Behind a closing quotation mark the sentence that quotes may go on; without one, only a number does.
         closes_quotation = len(mark.sign.rstrip(CLOSING)) < len(mark.sign)
         continuation = _AFTER_QUOTATION if closes_quotation else _DECIMAL_PLACE
         return not continuation.match(mark.after)
@@ -123,7 +124,7 @@ def _is_abbreviation_inside(mark: Mark) -> bool:
         return False
     if word.isupper() and _INITIAL.fullmatch(word) and PARTICLES.match(following):  # "J. De Vries"
         return True
-    return _is_abbreviation(mark) and not STARTERS.match(following)
+    return _is_abbreviation(mark) and not STARTERS.match(following)  # before a word that begins sentences it ends one
 
 
 def _is_abbreviation(mark: Mark) -> bool:

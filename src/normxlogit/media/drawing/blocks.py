@@ -68,7 +68,7 @@ class PatchesBlock(MediumBlock):
     @property
     def outline(self) -> str:
         """The outline of the loudness around an axis, as points of an SVG polygon in an area of 100 x 2."""
-        loudness = loudness_of(cast(SoundScores, self.medium))
+        loudness = loudness_of(cast(SoundScores, self.medium))  # the template asks for it of sounds alone
         above = list(zip(np.linspace(0, 100, len(loudness)).tolist(), (1 - loudness).tolist(), strict=True))
         below = [(x, 2 - y) for x, y in reversed(above)]  # the same, mirrored
         return " ".join(f"{x:.2f},{y:.3f}" for x, y in [*above, *below])
@@ -95,7 +95,7 @@ class PatchesBlock(MediumBlock):
             sums[name] += max(piece.strength, 0.0)
         total = sum(sums.values())
         largest = sorted(sums, key=lambda name: -sums[name])[:k]
-        return [f"{name} {sums[name] / total:.0%}" for name in largest if sums[name] > 0]
+        return [f"{name} {sums[name] / total:.0%}" for name in largest if sums[name] > 0]  # so the total is not 0
 
     def html(self) -> Markup:
         """Return the picture with its patches, or the loudness of the sound with its moments."""
@@ -122,7 +122,7 @@ def _moments(sound: SoundScores, strengths: FloatArray) -> list[Text]:
     for pair, (start, end) in zip(pairs, pairwise(ends), strict=True):
         height = round(float(loudness[start:end].max(initial=0)) * (len(HEIGHTS) - 1))
         stronger = float(pair[np.abs(pair).argmax()])
-        line.append(HEIGHTS[max(1, height)], Style(color=tone(stronger)))
+        line.append(HEIGHTS[max(1, height)], Style(color=tone(stronger)))  # also of silence a block, to have a colour
     return [line]
 
 
@@ -157,7 +157,7 @@ def media_block(
         alone: Whether it is the only one, so that its parts need no name of the medium.
     """
     medium = replace(medium, scores=np.nan_to_num(medium.scores, nan=0.0, posinf=0.0, neginf=0.0))
-    if isinstance(medium, PictureScores):
+    if isinstance(medium, PictureScores):  # each kind has a limit of its own
         medium = merge_neighbours(medium, MOST_PATCHES)
     else:
         medium = merge_neighbours(medium, MOST_MOMENTS)
@@ -180,7 +180,7 @@ def words_over_time(sound: SoundScores, spoken: Sequence[str]) -> list[Block]:
     rows = []
     for name, scores in zip(names, sound.scores, strict=True):  # (n,)
         start, end = sound.times[int(scores.argmax())].tolist()
-        share = float(scores.max(initial=0) / max(scores.clip(min=0).sum(), 1e-12))
+        share = float(scores.max(initial=0) / max(scores.clip(min=0).sum(), 1e-12))  # 0 where no score is positive
         moment = cell(sound.place_name((start, end)), start)
         rows.append([cell(name), moment, cell(f"{100 * share:.0f}%", share, strength=share)])
     columns = [Column("word"), Column("strongest moment", numbers=True), Column("of its positive sum", numbers=True)]
@@ -206,7 +206,7 @@ def merge_neighbours(medium: DrawnMedium, most: int) -> DrawnMedium:
     """
     if isinstance(medium, SoundScores):
         starts = np.unique(medium.places[:, 0])  # patches of a spectrogram share their times
-        merged_count = math.ceil(len(starts) / most)  # moments in a new one
+        merged_count = math.ceil(len(starts) / most)  # moments in a new one; 1 merges none
         new_parts = np.searchsorted(starts, medium.places[:, 0]) // merged_count  # the new one of each moment, (n,)
         shape: tuple[int, ...] = (int(new_parts.max()) + 1,)
     else:
@@ -262,7 +262,7 @@ def overlay(medium: PictureScores, image: "Image") -> "Image":
     pillow = optional_module("PIL.Image", "an overlay needs Pillow: pip install 'normxlogit[vision]'")
     if medium.scores.ndim != 2:
         raise DataError("an overlay shows one score for each patch of a picture; choose a target and a layer first")
-    strength = medium.scores / max(float(np.abs(medium.scores).max()), 1e-12)  # (h, w)
+    strength = medium.scores / max(float(np.abs(medium.scores).max()), 1e-12)  # (h, w), 0 where all scores are
     colors = np.where(strength[..., None] > 0, RED, BLUE).astype(np.uint8)  # (h, w, 3)
     alpha = np.round(255 * ALPHA * np.abs(strength)).astype(np.uint8)  # (h, w)
     layer = pillow.new("RGBA", image.size, (0, 0, 0, 0))

@@ -78,7 +78,7 @@ def _panel(picture: PictureScores, parts: list[str], most_parts: int) -> _Panel:
     shown = sorted(np.argsort(-sizes, kind="stable")[:most_parts].tolist())  # the largest, in their order
     names = [shortened(parts[part], LABEL) for part in shown]
     scores = rows[shown]  # (drawings, h, w)
-    if len(parts) > 1:
+    if len(parts) > 1:  # a single part is the whole answer
         names = ["the whole answer", *names]
         scores = np.concatenate([rows.sum(0)[None], scores])
     merged = merge_neighbours(replace(picture, scores=scores), MOST_PATCHES)
@@ -97,6 +97,7 @@ def _draw_panel(area: Any, panel: _Panel, part_count: int, *, signed: bool) -> N
     picture, names, line_count = panel
     all_axes = area.subplots(line_count, min(ACROSS, len(names)), squeeze=False).ravel()
     sums = picture.total  # (drawings,)
+    # The last line may have more fields than there are drawings left.
     for axes, name, scores, total in zip(all_axes, names, picture.scores, sums.tolist(), strict=False):
         draw_picture(axes, picture, scores)
         axes.set_title(f"{name}  {number(total, float(np.abs(sums).max()), signed=signed)}", size=8)
@@ -129,7 +130,7 @@ def draw_picture(axes: Any, image: PictureScores, scores: FloatArray) -> None:
     left, top, right, bottom = image.boxes.reshape(-1, 4).T  # (patches,) each
     corners: Any = np.stack([[left, top], [right, top], [right, bottom], [left, bottom]])  # (4, 2, patches)
     corners = corners.transpose(2, 0, 1)  # (patches, 4, 2)
-    strengths = (scores / (np.abs(scores).max() or 1.0)).ravel().tolist()
+    strengths = (scores / (np.abs(scores).max() or 1.0)).ravel().tolist()  # of zeros alone all stay 0
     colors = [to_rgba(color_of_sign(strength), DENSEST * abs(strength)) for strength in strengths]
     axes.add_collection(PolyCollection(corners, facecolors=colors, linewidths=0))
     axes.set(xlim=(0, image.width), ylim=(image.height, 0), aspect="equal", xticks=[], yticks=[])

@@ -64,6 +64,7 @@ def media_items(inputs: Any, is_item: IsItem, kind: str) -> tuple[list[Any], boo
     inputs = as_array(_column(inputs, is_item, kind))
     if is_item(inputs):
         return [inputs], True
+    # A set has no order, and a mapping that is neither a table nor a medium would give its keys.
     if isinstance(inputs, Set | Mapping) or not isinstance(inputs, Iterable):
         raise InputError(f"a {kind} or a list of them is expected, not {type(inputs).__name__}")
     items = list(map(arrow_value, inputs))
@@ -176,6 +177,7 @@ def _file_of(item: str | Path, *, is_base64: bool) -> Path | io.BytesIO:
 def _decoded(text: str) -> io.BytesIO:
     """Return what a data URI or base64 holds."""
     try:
+        # In a data URI the base64 follows a comma, which base64 itself does not have.
         return io.BytesIO(base64.b64decode(text.rpartition(",")[2], validate=True))
     except ValueError:
         raise InputError(f"{text[:60]}: not base64") from None
@@ -210,7 +212,7 @@ def as_array(value: Any) -> Any:
         return value
     try:
         return np.asarray(value)
-    except ValueError:  # of several lengths: a list of sounds
+    except ValueError:  # of several lengths, as several sounds have: not one array
         return value
 
 
@@ -230,7 +232,7 @@ def _column(inputs: Any, is_item: IsItem, kind: str) -> Any:
             f"column: data[{example!r}]"
         )
     column = columns[names[0]]
-    rate_key = next((key for key in RATE_KEYS if key in columns), None)
+    rate_key = next((key for key in RATE_KEYS if key in columns), None)  # only sounds have a rate beside them
     return column if rate_key is None else _with_rates(column, columns[rate_key], is_item)
 
 
@@ -281,5 +283,6 @@ def _may_be_medium(value: Any, *, any_text: bool) -> bool:
 
 def _with_rate(item: Any, rate: Any) -> Any:
     """Return samples paired with their rate; a file, or a sound with a rate, unchanged."""
+    # A mapping has a rate of its own, and a path or an open file names it.
     is_samples = number_axes(item) or (isinstance(item, list | tuple) and number_axes(np.asarray(item)))
     return {"array": item, "sampling_rate": rate} if is_samples else item

@@ -32,7 +32,7 @@ def read_parts(messages: Sequence[Message], prompt: Any, reader: Any) -> tuple[l
     unplaced_images = iter(_images_for_places(typed_messages, prompt))
     media: list[ReadPart] = []  # what `_read_part` appends to
     for message in typed_messages:
-        if isinstance(message.get("content"), list):
+        if isinstance(message.get("content"), list):  # only a copy has a list: the caller's message stays as it is
             message["content"] = [_read_part(part, unplaced_images, reader, media) for part in message["content"]]
     return typed_messages, tuple(media)
 
@@ -48,6 +48,7 @@ def _images_for_places(messages: list[Message], prompt: Any) -> Sequence[Any]:
         return ()
     place_count = sum(_place_count(message.get("content")) for message in messages)
     if not place_count:
+        # Without a message of the user it is the first one.
         user_index = next((index for index, message in enumerate(messages) if message["role"] == "user"), 0)
         messages[user_index] = _with_typed_parts({**messages[user_index], "images": images})
         return ()
@@ -66,6 +67,7 @@ def _read_part(part: Any, unplaced_images: Iterator[Any], reader: Any, media: li
         media: A list to which a picture or a sound is appended.
     """
     if _is_picture(part):
+        # A place without a picture left for it is read itself, which raises the error.
         picture = read_picture(part if holds_picture(part) else next(unplaced_images, part))
         media.append(picture)
         return {"type": "image", "image": picture.image}

@@ -71,6 +71,7 @@ def grid_layout(boxes: Float64Array, size: Size) -> ScoreSpread | None:
     if not len(with_area):
         return None
     smallest_sides = sides[with_area].min(0)  # (2,)
+    # Beside the share of a side, a part of a pixel is tolerated: tiny patches are measured no better.
     is_small = (sides[with_area] < (1 + SIZE_TOLERANCE) * smallest_sides + SIZE_TOLERANCE).all(1)
     small = with_area[is_small]
     columns = _shared_edges(boxes[small, 0::2])  # of left and right
@@ -110,9 +111,9 @@ def _spread(
         heights = np.clip(np.minimum(rows[1:], bottom) - np.maximum(rows[:-1], top), 0, None)  # (h,)
         overlaps = heights[:, None] * widths  # the area that the patch has in common with each place, (h, w)
         if patch in single_places:
-            overlaps = overlaps * (overlaps == overlaps.max())
+            overlaps = overlaps * (overlaps == overlaps.max())  # keeps its own place, not slivers of its neighbours
         places = np.flatnonzero(overlaps)
-        if not len(places):
+        if not len(places):  # the edges are not those of this patch: the grid does not hold for the picture
             return None
         patches_of_entries.append(np.full(len(places), patch))
         places_of_entries.append(places)

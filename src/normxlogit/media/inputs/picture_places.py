@@ -65,6 +65,7 @@ def sources_of(process: Callable[["Image"], Float64Array], size: Size) -> Source
     white = process_grey(LEVELS)
     is_inside = np.abs(white - black) > MIN_CONTRAST
     contrast = np.where(is_inside, white - black, 1.0)
+    # The level of a pixel says where its centre is, half a pixel behind its edge.
     by_column = process_grey(LEVELS * (np.arange(width) + 0.5) / width)
     by_row = process_grey(LEVELS * (np.arange(height)[:, None] + 0.5) / height)
     columns = (by_column - black) / contrast * width
@@ -179,6 +180,7 @@ def _cell_edges(
     means = positions.sum(other_axes)[indices] / weight_sums[indices]
     # A picture that is enlarged has its border pixels repeated, so the function is not linear there.
     is_border = np.abs(means - length / 2) >= (length - 1) / 2 - length / LEVELS
+    # They weigh next to nothing, and count where there is nothing else.
     slope, start = np.polyfit(indices + 0.5, means, 1, w=np.where(is_border, 1e-6, 1.0))
     ends = start + slope * np.array([0, len(weight_sums)])
     borders = np.array([0, length])

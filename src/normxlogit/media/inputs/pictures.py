@@ -111,7 +111,7 @@ def read_picture(item: Any) -> Picture:
         InputError: If it cannot be read as a picture.
     """
     source = item.get("image") if isinstance(item, Mapping) else item
-    if isinstance(source, Picture):
+    if isinstance(source, Picture):  # it was read before
         return source
     pillow = _import_pillow()
     picture, name = opened_picture(item)
@@ -157,7 +157,7 @@ def opened_picture(item: Any) -> tuple[Any, str]:
     if is_file(item):
         with rewound(item):
             return _opened(item, str(item) if isinstance(item, Path) else name or "the file"), name
-    if hasattr(item, "getexif"):
+    if hasattr(item, "getexif"):  # as pictures of Pillow have it: it may say that they lie on a side
         return _import_pillow().ImageOps.exif_transpose(item), name
     return (_picture_of_array(item) if number_axes(item) in (2, 3) else item), name
 
@@ -168,7 +168,7 @@ def _picture_of_array(values: Any) -> Any:
     if array.ndim == 3:
         # Where both the first and the last axis could be the channels: torch has them first, NumPy last.
         array = _channels_last(array, preferred_axes=(0, -1) if hasattr(values, "detach") else (-1, 0))
-    if array.dtype == bool:
+    if array.dtype == bool:  # black and white
         array = array * np.uint8(255)
     has_channels = array.ndim < 3 or array.shape[-1] in CHANNELS
     if not _holds_levels(array) or not array.size or not has_channels:
@@ -178,6 +178,7 @@ def _picture_of_array(values: Any) -> Any:
 
 def _channels_last(array: Any, preferred_axes: tuple[int, int]) -> Any:
     """Return a picture, (H, W, C) or (C, H, W), as (H, W, C), or as (H, W) if it has one channel."""
+    # -1 if neither axis has a number of channels: the caller finds that the last has none.
     channel_axis = next((axis for axis in preferred_axes if array.shape[axis] in CHANNELS), -1)
     array = np.moveaxis(array, channel_axis, -1)
     return array[..., 0] if array.shape[-1] == 1 else array
@@ -239,7 +240,7 @@ def _preview(image: "Image") -> str:
     preview = image.copy()
     file = io.BytesIO()
     preview.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
-    file_format = "PNG" if max(image.size) <= LOSSLESS_SIDE else "JPEG"
+    file_format = "PNG" if max(image.size) <= LOSSLESS_SIDE else "JPEG"  # a small picture is small without loss, too
     preview.save(file, file_format, quality=85)  # of a JPEG; ignored for a PNG
     return f"data:image/{file_format.lower()};base64,{base64.b64encode(file.getvalue()).decode()}"
 

@@ -71,7 +71,7 @@ class Sound:
             places: Start and end of each span in seconds; none of a sound whose rate is not known.
         """
         samples = self.samples.copy()
-        rate = self.rate or 1
+        rate = self.rate or 1  # `or 1` for the type checker alone: without a rate there are no spans
         for start, end in places:
             samples[round(start * rate) : round(end * rate)] = 0
         return replace(self, samples=samples)
@@ -136,9 +136,10 @@ def read_sound(item: Any, model_rate: int | None, place: int = 0) -> Sound:
     if _has_channels(samples):
         if samples.shape[1] > 1:
             notes.append(f"the mean of {samples.shape[1]} channels is read")
-        samples = _scaled(samples).mean(1)
+        samples = _scaled(samples).mean(1)  # scaled first: the mean of integers would be floats, which count as scaled
     _check_samples(samples)
     samples = _scaled(samples)  # floats, as the mean of channels, stay as they are
+    # Where one of the rates is not known, the samples are taken to be at the right one.
     if model_rate is not None and rate is not None and rate != model_rate:
         samples = _resampled(samples, rate, model_rate)
         notes.append(f"resampled from {rate} samples a second to {model_rate}, which the model reads")
@@ -189,7 +190,7 @@ def _pair_with_rate(item: Any) -> tuple[Any, int] | None:
         return None
     samples, rate = item
     if not isinstance(rate, Integral):
-        rate, samples = item  # the other order
+        rate, samples = item  # the other order; if that is none either, it is no pair
     is_pair = isinstance(rate, Integral) and getattr(samples, "ndim", 0) in (1, 2)
     return (_channels_last(samples), positive_integer(rate, "sampling_rate")) if is_pair else None
 
@@ -242,7 +243,8 @@ def moments(sound: Sound, frames: int, end: float) -> ScoreSpread:
     """
     seconds = sound.seconds or end
     edges = np.arange(frames + 1, dtype=np.float64) * (end / frames)  # in seconds
-    moment_count = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)  # n
+    # n; a frame that begins at the end of the sound, but for rounding, has no moment.
+    moment_count = max(int((edges[:-1] < seconds - 1e-6).sum()), 1)
     starts = edges[:moment_count]  # (n,)
     ends = np.minimum(edges[1 : moment_count + 1], seconds)  # (n,)
     spans = np.stack([starts, ends], -1).astype(np.float32)  # (n, 2)
@@ -258,6 +260,7 @@ def _from_file(file: Any) -> tuple[FloatArray, int]:
         with file.open("rb") if isinstance(file, Path) else nullcontext(file) as opened:
             samples, rate = soundfile.read(opened, dtype="float32", always_2d=True)  # (N, channels)
     except (OSError, RuntimeError, TypeError, ValueError) as error:
+        # Errors of the system have a `strerror`, those of soundfile an `error_string`, without the file's name.
         reason = getattr(error, "strerror", None) or getattr(error, "error_string", None) or error
         path = f"{file}: " if isinstance(file, Path) else ""
         raise InputError(f"{path}the file cannot be read as a sound: {reason}") from None

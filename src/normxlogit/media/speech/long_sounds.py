@@ -40,6 +40,7 @@ def windows_of(sound: Sound, seconds: float | None) -> list[tuple[float, Sound]]
     Returns:
         The second at which each window begins, and the window.
     """
+    # `or 0.0` is for the type checker alone: with a rate, the seconds are known.
     if seconds is None or sound.rate is None or (sound.seconds or 0.0) <= seconds:
         return [(0.0, sound)]
     size = int(seconds * sound.rate)  # of a window, in samples
@@ -66,7 +67,8 @@ class _WholeSound:
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self.first = windows[0].transcript
-        self.prompt = self.first.prompt_tokens or 0  # P, how many tokens its decoder begins with
+        # P, how many tokens its decoder begins with; `or 0` is for the type checker alone, as of every transcript here.
+        self.prompt = self.first.prompt_tokens or 0
         self.width = self.prompt + sum(window.kept for window in windows)  # T
         self.moments = sum(len(window.transcript.audio[0].times) for window in windows)  # n
         self.units = self.first.units.take(range(self.prompt))  # of the tokens
@@ -89,6 +91,7 @@ class _WholeSound:
         self.predictions += g.predictions[:count]
         self.generated += g.generated[:count]
         self.notes += g.notes
+        # Windows are cut at quiet moments, which count as places between words: a space joins their texts.
         is_separated = self.text[-1:].isspace() or (g.completion or "")[:1].isspace()
         if self.text and not is_separated:
             self.text += " "
@@ -101,7 +104,7 @@ class _WholeSound:
         if units.spans:  # the text ends at the last token that is kept
             kept_text = (g.text or "")[: units.spans[-1][1]]
             units = replace(units, spans=tuple(moved(span, len(self.text)) for span in units.spans))
-        else:
+        else:  # without characters of tokens, all of it
             kept_text = g.completion or ""
         self.text += kept_text
         self.units += units
@@ -122,6 +125,7 @@ class _WholeSound:
         rows = np.zeros((count, self.width + self.moments), np.float32)  # (g, T + n)
         rows[:, first_token : first_token + count] = g.scores[:count, prompt : prompt + count]
         rows[:, first_moment : first_moment + len(audio.times)] = audio.scores[:count]
+        # Either may be None; what sinks contribute is part of the bias of the joined result.
         bias = sum((part[:count] for part in (g.bias, g.sink) if part is not None), np.zeros(count, np.float32))
         prompt_scores = g.scores[:count, :prompt]  # (g, P)
         if g.token_ids[:prompt] == self.first.token_ids[: self.prompt]:

@@ -62,7 +62,7 @@ def explain_speech(
     """
     if options.parts is not None:
         raise InputError("parts= divides what follows a prompt; of a transcript group_targets(...) does")
-    options = options.for_media(())
+    options = options.for_media(())  # scored by the method for pictures and sounds; the sound is not in a prompt
     if not isinstance(options.method, FrozenGradient) or options.layers is not None:
         raise MethodError("moments of a sound are scored by frozen-gradient, without layers=")
     items, single = media_items(sounds, is_sound, "sound")
@@ -78,6 +78,7 @@ def explain_speech(
 
 def _checked_settings(model: TaskModel, settings: GenerateSettings) -> GenerateSettings:
     """Return the settings of `generate`, with those of the model; refuse those that have no effect."""
+    # `max_new_tokens` may be given for every model of speech: the command line always gives it.
     unused = sorted(name for name, value in settings.items() if value is not None and name != "max_new_tokens")
     if speech_task(model).per_frame and unused:  # nothing is generated token by token
         raise InputError(
@@ -91,7 +92,7 @@ def _checked_settings(model: TaskModel, settings: GenerateSettings) -> GenerateS
 
 def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: GenerateSettings) -> Attribution:
     """Transcribe, explain and verify a sound, in windows if it exceeds the model's length."""
-    if speech_task(model).per_frame:
+    if speech_task(model).per_frame:  # reads a sound of any length, as one window
         result = _explain_frames(model, sound, options)
         windows = [Window(0.0, sound, result, len(result.generated))]
         return with_speech_verification(model, windows, result, options.verify)
@@ -128,7 +129,7 @@ def _explain_decoder(
     limit = model.answer_limit
     most_tokens = most_new_tokens(model, settings, DECODER_PROMPT)
     if limit is not None:
-        most_tokens = min(most_tokens, max(limit - DECODER_PROMPT, 1))
+        most_tokens = min(most_tokens, max(limit - DECODER_PROMPT, 1))  # leaves room for the decoder's prompt
     prompt_ids, ids = generated_from(model, signal.inputs, *generation_config(model, settings, most_tokens))
     if not ids:
         return None
@@ -147,6 +148,7 @@ def _explain_frames(model: TaskModel, sound: Sound, options: Options) -> Attribu
         raise TargetError("a model that answers at every frame is explained for the tokens that it emits, as they are")
     method = options.method
     task = speech_task(model)
+    # Samples without a rate are taken to be at the model's.
     item = {"array": sound.samples, "sampling_rate": sound.rate} if sound.rate else sound.samples
     (encoding,), _ = task.encode(model, [item])
     forward = method.forward(model, model.batch([encoding], [0]))
@@ -210,7 +212,7 @@ def _emitted_text(model: TaskModel, token_ids: list[int], notes: Strings, signal
         signal: The sound.
     """
     tokens = readable_tokens(model.tokenizer, token_ids)
-    delimiter = getattr(model.tokenizer, "word_delimiter_token", None)  # between words
+    delimiter = getattr(model.tokenizer, "word_delimiter_token", None)  # between words, as "|"; None of others
     pieces = [" " if name == delimiter else name for name in tokens[1:]]
     ends = np.cumsum([len(piece) for piece in pieces]).tolist()
     return Encoding(

@@ -40,6 +40,7 @@ def with_speech_verification(
         return g
     has_seconds = windows[0].sound.rate is not None  # by which moments are silenced
     parts = g.audio[0].removable() if has_seconds else []
+    # Without parts to silence, the search adds a note that says so.
     removable_moments = Removable(parts, "moment", "silenced", "the transcript")
     answers = _TranscriptAnswers(model, windows, g.audio[0].first)
     (verified,) = run_searches([g], [picked(g.whole(), removable_moments, verify)], answers)
@@ -96,6 +97,7 @@ def _decoder_log_probability(model: TaskModel, window: Window, sound: Sound) -> 
     ids = torch.tensor([window.transcript.token_ids[: start + window.kept]], device=model.device)  # (1, T)
     inputs = as_batch(speech_task(model).features(model, sound), model.device)
     logits = private_clone(model.unmodified)(**inputs, decoder_input_ids=ids[:, :-1]).logits  # (1, T - 1, V)
+    # The logits at a token are those of the next one, so the last token is not read.
     log_probabilities = logits[0, start - 1 :].float().log_softmax(-1)  # (G, V)
     return float(log_probabilities.gather(1, ids[0, start:, None]).sum())
 
@@ -108,7 +110,7 @@ def _ctc_log_probability(model: TaskModel, window: Window, sound: Sound) -> floa
     inputs = as_batch(speech_task(model).features(model, sound), model.device)
     log_probabilities = private_clone(model.unmodified)(**inputs).logits.float().log_softmax(-1).cpu()  # (1, S, V)
     loss: Tensor = functional.ctc_loss(
-        log_probabilities.transpose(0, 1),
+        log_probabilities.transpose(0, 1),  # (S, 1, V)
         emitted,
         input_lengths=torch.tensor([log_probabilities.shape[1]]),
         target_lengths=torch.tensor([emitted.shape[1]]),

@@ -56,7 +56,7 @@ class ImageClassification(SignalTask):
     def _prepare_item(self, model: TaskModel, item: Any, place: int) -> Prepared:
         """Return a picture with as many channels as the model reads."""
         picture, name = opened_picture(as_array(item))
-        if isinstance(picture, np.ndarray):
+        if isinstance(picture, np.ndarray):  # of numbers that are no levels, which the processor reads as they are
             self._check_levels(picture)
             height, width = picture.shape[:2]
             details = {"width": width, "height": height}
@@ -71,7 +71,7 @@ class ImageClassification(SignalTask):
             return
         lowest = float(picture.min())
         highest = float(picture.max())
-        if lowest < 0 or 0 < highest <= 1:
+        if lowest < 0 or 0 < highest <= 1:  # a picture of zeros alone is black by either scale
             raise InputError(
                 f"the picture is an array of numbers from {lowest:.2f} to {highest:.2f}, and the processor expects "
                 "levels from 0 to 255; pass those, as in (255 * picture).round(), or {'pixel_values': batch} as "
@@ -145,9 +145,10 @@ class AudioClassification(ReadsSounds, SignalTask):
         frames = getattr(extractor, "max_length", None)  # most frames of a spectrum
         limit = frames * SPECTRUM_STEP if isinstance(frames, int) else None  # most seconds of a sound
         read_seconds = sound.seconds
-        if chunk:
+        if chunk:  # a shorter sound is filled up to it, and the model reads that, too
             limit = read_seconds = float(chunk)
         notes = sound.notes
+        # A sound longer by a part of a frame counts as read whole.
         if limit is not None and sound.seconds is not None and sound.seconds > limit + SPECTRUM_STEP:
             notes = (*notes, f"the sound has {sound.seconds:.1f} s; only the first {limit:.1f} were read")
         _, details = sound.size_and_details()
@@ -155,7 +156,7 @@ class AudioClassification(ReadsSounds, SignalTask):
             sound.samples,
             fields={"name": sound.name, **details},
             options={"sampling_rate": self.rate},
-            read_seconds=None if self.rate is None else read_seconds,
+            read_seconds=None if self.rate is None else read_seconds,  # without a rate there are no seconds
             notes=notes,
         )
 
@@ -167,6 +168,7 @@ class AudioClassification(ReadsSounds, SignalTask):
         if not len(timed):
             return None
         moments = times[timed[0] : timed[-1] + 1]  # (n, 2)
+        # The duration is in `fields` unless the processor's output was given.
         return SoundScores(first=int(timed[0]), places=moments, **{"seconds": float(moments.max()), **fields})
 
     def _times(
@@ -180,7 +182,7 @@ class AudioClassification(ReadsSounds, SignalTask):
         if waveform is not None and self.rate is not None:
             if read_seconds is None:
                 read_seconds = len(waveform) / self.rate
-            samples_of_frame = getattr(model.config, "inputs_to_logits_ratio", 0)
+            samples_of_frame = getattr(model.config, "inputs_to_logits_ratio", 0)  # as Wav2Vec2's configuration says it
             step = samples_of_frame / self.rate
         if read_seconds is None:
             return ()

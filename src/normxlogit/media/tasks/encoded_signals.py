@@ -60,7 +60,7 @@ class Signal(EncodedSignal):
         return EncodedMedium(
             kind="sound",
             name=self.sound.name,
-            tokens=(),
+            tokens=(),  # an encoder reads it: none of the decoder's tokens stands for it
             by_token=None,
             by_part=moments(self.sound, parts, end),
             extent=extent,
@@ -86,7 +86,7 @@ class Signal(EncodedSignal):
         name, values = next((name, value) for name, value in self.inputs.items() if value.is_floating_point())
         silenced = values.clone()  # (time,) of samples, (time, bins) or (bins, time) of a spectrum
         is_spectrum = values.ndim > 1
-        silence = float(values.min()) if is_spectrum else 0.0
+        silence = float(values.min()) if is_spectrum else 0.0  # spectra are logarithms, in which 0 is not silence
         time_axis = 0
         seconds = max(end for _, end in self.times)  # of all values along the time
         if is_spectrum and self.grid.rows:  # (time, bins), cut into patches that need not reach its end
@@ -98,6 +98,7 @@ class Signal(EncodedSignal):
             start, end = self.times[token]
             first = round(start / seconds * length)
             last = round(end / seconds * length)
+            # A patch may reach beyond the end of the spectrum: the rest of it is silenced.
             silenced.narrow(time_axis, first, max(0, min(last, length) - first)).fill_(silence)
         return replace(self, inputs={**self.inputs, name: silenced})
 

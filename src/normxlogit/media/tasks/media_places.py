@@ -80,7 +80,8 @@ class MediaPlaces:
     ) -> list[EncodedMedium]:
         """Return the pictures of a prompt, with the places of their tokens and patches."""
         token_positions = self._token_positions(model, encoding, "image")
-        pixels_alone = [self._boxes.pixels(picture.image) for picture in pictures]  # of each picture by itself
+        # Of each picture by itself: tokens are divided, and boxes measured, by what one picture becomes.
+        pixels_alone = [self._boxes.pixels(picture.image) for picture in pictures]
         pixel_count = sum(pixels.size for pixels in pixels_alone)
         entry = self._entry_of_pictures(model, encoding, pixels_alone)
         tokens_by_picture = _divided(token_positions, _token_counts(len(token_positions), pixels_alone))
@@ -117,6 +118,7 @@ class MediaPlaces:
         if not has_same_size or not np.allclose(pixels, expected_pixels, atol=1e-5):
             return None
         entry = self._entry(model, encoding, PIXELS)
+        # Of another size, what enters there is not these pixels, each once.
         return entry if entry is not None and math.prod(entry.input_shape) == pixels.size else None
 
     def _encoded_sounds(
@@ -162,6 +164,7 @@ class MediaPlaces:
         """Return the module at which an input of a processor enters the model, found once for each shape of it."""
         shape = tuple(encoding.extra_inputs[name].shape)
         if shape not in self._entries:
+            # A pass over this prompt alone, in which the module is found.
             tokens = collate([encoding], [0], pad_id=model.pad_id, left=model.pad_left, device=model.device)
             inputs = model.task.add_inputs(tokens, model).inputs
             self._entries[shape] = find_signal_entry(private_clone(model.unmodified), inputs)
@@ -191,7 +194,7 @@ class MediaPlaces:
             getattr(model.config, f"{modality}_token_index", None),
             getattr(self._processor, f"{modality}_token_id", None),
         )
-        return next((token_id for token_id in ids if isinstance(token_id, int)), None)
+        return next((token_id for token_id in ids if isinstance(token_id, int)), None)  # the configuration's first
 
     def _with_placeholders(
         self, model: TaskModel, encoding: Encoding, modality: str, media: Sequence[EncodedMedium]
@@ -281,7 +284,7 @@ def _layout_of_tokens(boxes: Float64Array, grid: GridShape | None, count: int, s
         count: How many tokens stand for the picture.
         size: Width and height of the picture, in pixels.
     """
-    side = math.isqrt(len(boxes) // max(count, 1))  # of a block, in patches
+    side = math.isqrt(len(boxes) // max(count, 1))  # of a block, in patches; 0 if there are more tokens than patches
     if side == 0 or side**2 * count != len(boxes):
         return None
     height, width = grid or (count * side, side)  # without a grid, one block below the other

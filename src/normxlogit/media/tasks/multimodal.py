@@ -54,7 +54,7 @@ class MultimodalLM(CausalLM):
             )
 
     def reads_medium(self, kind: str) -> bool:
-        """Return whether the processor reads pictures (`kind` "picture") or sounds ("sound")."""
+        """Return whether the processor reads pictures (`kind` "picture") or sounds ("sound"), by what it is made of."""
         if kind == "picture":
             return hasattr(self.processor, "image_processor")
         return sampling_rate_of(self.processor) is not None
@@ -99,7 +99,8 @@ class MultimodalLM(CausalLM):
         except (TypeError, ValueError) as error:
             raise InputError(f"the processor cannot read these messages: {error}") from None
         ids: list[int] = processed["input_ids"][0].tolist()
-        inputs: dict[str, Any] = {"input_ids": ids}  # along the tokens
+        # By their shape, the outputs are a value for each token, or what the model makes of pictures and sounds.
+        inputs: dict[str, Any] = {"input_ids": ids}
         extra_inputs: dict[str, Tensor] = {}
         for name, value in processed.items():
             if isinstance(value, Tensor) and name not in NOT_EXTRA_INPUTS:
@@ -253,7 +254,7 @@ class MultimodalLM(CausalLM):
         tokens = readable_tokens(tokenizer, ids)
         special = tuple(token_id in tokenizer.all_special_ids for token_id in ids)
         offsets = None
-        if tokenizer.is_fast:
+        if tokenizer.is_fast:  # others give no characters of tokens
             text_encoding = tokenizer(prompt.text, add_special_tokens=False, return_offsets_mapping=True)
             offsets = _align_offsets(text_encoding["input_ids"], text_encoding["offset_mapping"], ids)
         sequences = tuple(None if is_special else 0 for is_special in special)

@@ -40,7 +40,7 @@ def processed_inputs(model: TaskModel, processor: Any, value: Any, mask_name: st
         raise InputError(f"the processor gives no {name}; pass the model's image processor or feature extractor")
     if "spatial_shapes" in processed:  # NaFlex, pictures of any size as a row of patches, as in SigLIP 2
         raise UnsupportedModelError(f"the model reads patches with their places, and not {name} alone")
-    inputs = {name: processed[name][0].to(model.module.dtype)}
+    inputs = {name: processed[name][0].to(model.module.dtype)}  # a batch of one
     mask = processed.get("attention_mask")
     if mask is not None and not mask.all():  # a sound without others beside it may be padded, too
         inputs[mask_name] = mask[0]
@@ -61,6 +61,7 @@ def given_outputs(inputs: Any, model: TaskModel) -> tuple[list[TensorInputs], bo
     """
     name = model.module.main_input_name
     if _are_rows(inputs, name):
+        # The filter is for the type checker alone: each row has the input, and so is an output.
         outputs_of_rows = filter(None, (given_outputs(row, model) for row in inputs))
         return list(chain.from_iterable(map(itemgetter(0), outputs_of_rows))), False
     columns = named_columns(inputs)
@@ -87,7 +88,7 @@ def _are_rows(inputs: Any, name: str) -> bool:
 
 def _is_single(values: Any, name: str, model: TaskModel) -> bool:
     """Return whether the values of an input are those of one picture or sound, without a batch axis."""
-    # Mostly `input_values` is a waveform; some models call a spectrum so, too.
+    # Mostly `input_values` is a waveform; some models call a spectrum so, too, and name its bands, "mel bins".
     axes_of_values = 2 if hasattr(model.config, "num_mel_bins") else 1
     axes_of_one = {"pixel_values": 3, "input_features": 2}.get(name, axes_of_values)
     first_row = next(iter(values), np.zeros([1] * axes_of_one))  # an empty batch is a batch

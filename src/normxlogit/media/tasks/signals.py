@@ -116,7 +116,7 @@ class SignalTask(ReadsSignals, Classification):
             )
             return Parts(head_error=error, embedding_output=self._patch_embedding, unverified=parts.unverified)
         width = getattr(config_of_signal(model), "hidden_size", None)  # H
-        if width is None or parts.headpiece is None:
+        if width is None or parts.headpiece is None:  # nothing to probe a headpiece with, or none
             return parts
         head = Head(pool, parts.headpiece)
         probe = torch.ones(1, width, dtype=model.module.dtype, device=model.device)  # (1, H)
@@ -145,6 +145,7 @@ class SignalTask(ReadsSignals, Classification):
             return inputs, False
         if (outputs := given_outputs(inputs, model)) is not None:
             inputs_of_each, single = outputs
+            # How long a sound of them lasts is not known: the samples tell it where there is a rate.
             encodings = [
                 self._encoding_of(model, signal_inputs, None, {"name": f"{self.result_kind} {number}"})
                 for number, signal_inputs in enumerate(inputs_of_each, 1)
@@ -235,11 +236,11 @@ class SignalTask(ReadsSignals, Classification):
         neighbours, they are the patch embeddings.
         """
         count = _frames_of_waveform(model.module, inputs)
-        if count is not None:
+        if count is not None:  # by a formula, which takes no pass
             return count, _patch_grid(model, inputs, count)
         batch = as_batch(inputs, model.device)
         module = private_clone(model.module)
-        if self._patch_embedding is None:
+        if self._patch_embedding is None:  # one that an earlier input has led to holds for all of them
             count = _count_of_states(module, batch)
             if count is not None:
                 return count, _patch_grid(model, inputs, count)
@@ -354,4 +355,5 @@ def _patch_grid(model: TaskModel, inputs: TensorInputs, count: int) -> PatchGrid
     else:
         return NO_GRID
     tokens_before = count - rows * columns
+    # With fewer tokens than patches, the tokens are no patches of these sizes.
     return PatchGrid(rows, columns, tokens_before) if tokens_before >= 0 else NO_GRID

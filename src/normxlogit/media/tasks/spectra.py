@@ -57,6 +57,7 @@ class Spectrum:
         Args:
             sound: A sound of the length that this layout is for.
         """
+        # A last frame that the sound only begins may be missing.
         if sound.seconds is None or self.seconds >= sound.seconds - self.seconds_of_frame:
             return ()
         return (f"{sound.name} has {sound.seconds:.1f} s; only the first {self.seconds:.1f} were read",)
@@ -107,7 +108,7 @@ def spectrum_of(process: Callable[[Any], Inputs], sound: Sound, reader: Any, tok
     spectra = {name: value for name, value in processed.items() if _may_be_spectrum(value)}
     if hop is None or not spectra:
         raise UnsupportedModelError(f"{type(reader).__name__} does not say how long a frame of a sound is")
-    name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())
+    name, values = max(spectra.items(), key=lambda spectrum: spectrum[1].numel())  # of several the largest
     has_frames_first = values.shape[2] == getattr(reader, "feature_size", None)  # (rows, frames, frequencies)
     time_axis = 1 if has_frames_first else 2
     rows = values.shape[0]
@@ -137,6 +138,7 @@ def _check_frame_count(reader: Any, length: int, rows: int, frames: int, visible
     """
     expected = min(length / reader.hop_length, rows * frames)  # a longer sound is cut
     tolerance = MAX_PADDING * rows
+    # Where all frames are visible there may be no mask, and padding among them: then they cannot be too many.
     if visible < expected - tolerance or expected + tolerance < visible < rows * frames:
         raise UnsupportedModelError(
             f"{type(reader).__name__} makes {visible} frames of {length} samples, and not one every "
@@ -181,6 +183,6 @@ def _counts(processed: Inputs, name: str, time_axis: int, token: int | None) -> 
     all_frames = math.prod(mask_shape)
     return _Counts(
         tokens=int((np.asarray(processed["input_ids"]) == token).sum()),
-        visible_frames=max(int(masks[0].sum()), 1) if masks else all_frames,
+        visible_frames=max(int(masks[0].sum()), 1) if masks else all_frames,  # counts are divided by it: never 0
         all_frames=all_frames,
     )

@@ -118,6 +118,7 @@ class SpeechSeq2Seq(SpeechTask, Seq2Seq):
 
     def add_inputs(self, batch: Batch, model: TaskModel, *, encode_sources: bool = True) -> Batch:
         """Return a batch with the encoder's states of the sound, or with the sound's features for the encoder."""
+        # Each transcript is explained by itself, so a batch has one sound.
         signal = _signal_of(batch.encodings[0])
         source, masks = _encoder_inputs(model, signal.inputs)
         states_mask = torch.ones(1, len(signal.times), 1, dtype=torch.long, device=model.device)  # (1, S, 1)
@@ -148,7 +149,7 @@ class CTC(SpeechTask, AudioClassification):
 
     def blank_id(self, model: TaskModel) -> int:
         """Return the vocabulary index of the blank, for which transformers uses the padding token."""
-        return int(model.config.pad_token_id or 0)
+        return int(model.config.pad_token_id or 0)  # None counts as 0, the default of these configurations
 
     def emitted(self, logits: Tensor, model: TaskModel) -> list[tuple[int, Prediction]]:
         """Return the emitted tokens, each with the frame at which it is most likely.
@@ -181,7 +182,7 @@ class Emitted(BatchTargets):
     frames: Tensor  # the frame of each token, (B, K)
 
     def select(self, logits: Tensor, texts: Tensor | None = None) -> Tensor:
-        """Return the explained logits, (B, K), of the logits at every frame, (B, T, V)."""
+        """Return the explained logits, (B, K), of the logits at every frame, (B, T, V); all rows are whole sounds."""
         sounds = torch.arange(len(logits), device=logits.device)[:, None]  # (B, 1)
         frame_logits = logits[sounds, self.frames.to(logits.device)]  # (B, K, V)
         target_logits = frame_logits.gather(-1, self.ids.to(logits.device)[..., None])[..., 0]  # (B, K)

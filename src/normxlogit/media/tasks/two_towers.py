@@ -130,7 +130,7 @@ class TwoTowers(Task):
                 f"{type(model).__name__} has no get_image_features that returns hidden states with the vectors of "
                 f"pictures; those of transformers return them since version 5: {INSTALL_FOR_TOWERS}"
             )
-        if not is_picture(item):  # which any text may be, as a path
+        if not is_picture(item):  # any text passes, too, as it may be a path
             raise InputError(f"two towers compare texts and pictures, not {type(item).__name__}")
         is_text = isinstance(item, str) and not names_picture(item)
         side: Literal["text", "vision"] = "text" if is_text else "vision"

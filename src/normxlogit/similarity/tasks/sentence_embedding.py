@@ -32,7 +32,7 @@ class SentenceEmbedding(PreTrainedModel):
     def __init__(self, trunk: PreTrainedModel, steps: Steps) -> None:
         nn.Module.__init__(self)  # that of a pretrained model would write on the trunk's configuration
         self.config = trunk.config
-        self.trunk = trunk
+        self.trunk = trunk  # as `base_model_prefix` calls it
         self.steps = steps
         self.dense = nn.ModuleList(steps.dense)
         self.training = trunk.training

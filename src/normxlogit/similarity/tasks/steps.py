@@ -146,7 +146,7 @@ def _module_in_files(source: str, kind: str, path: str) -> _Module:
 
 def _trunk_settings(source: str) -> dict[str, Any]:
     """Return the settings of the first module, whose file older versions name after the kind of model."""
-    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"):
+    for kind in ("bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"):  # "bert" of new ones
         settings = read_model_json(source, f"sentence_{kind}_config.json", {})
         if settings:
             return dict(settings)
@@ -251,7 +251,7 @@ def _check_settings(kind: str, config: Settings) -> None:
     expected = {**EXPECTED_SETTINGS, "module_output_name": OUTPUT_NAMES.get(kind, "sentence_embedding")}
     for name, value in config.items():
         is_read = name in READ_SETTINGS[kind] or name.startswith("__")  # such as "__version__"
-        is_about_loading = isinstance(value, Mapping) and set(value) <= ABOUT_LOADING
+        is_about_loading = isinstance(value, Mapping) and set(value) <= ABOUT_LOADING  # such as "model_args"
         if not (value is None or is_read or is_about_loading or value == expected.get(name)):
             raise UnsupportedModelError(f"the model's {kind} has {name}={value!r}, which is not applied here")
     # Which method of the trunk reads texts, and which of its outputs are the states of the tokens.
