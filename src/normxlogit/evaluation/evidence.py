@@ -234,7 +234,7 @@ def _ranked_units(a: Attribution, case: Known) -> list[Place]:
         units = [unit for unit in units if unit.overlaps(among)]
     if a.reads_at is None or a.offsets is None:
         return units
-    answering_token = Place(0, *a.offsets[a.reads_at])
+    answering_token = Place(a.units.sequence[a.reads_at], *a.offsets[a.reads_at])
     return [unit for unit in units if not unit.overlaps([answering_token])]
 
 

@@ -104,9 +104,12 @@ class Checker:
 
         self.explainer: Explainer = model if isinstance(model, Explainer) else Explainer(model)
         self.template, self.position = template, position
-        self._generates = isinstance(self.explainer.task_model.task, Generates)
+        task = self.explainer.task_model.task
+        if task.outputs.kind == "value":
+            raise InputError(f"a checker has labels, and {self.explainer.task_model.name} predicts a number")
+        self._generates = isinstance(task, Generates)
         # A model that writes its label has none of its own: those of the caller are all that it may write.
-        names = tuple(labels or ()) if self._generates else self.explainer.task_model.task.outputs.labels
+        names = tuple(labels or ()) if self._generates else task.outputs.labels
         self.labels: dict[str, Opinion] = _opinions(names, labels)
         if template is not None:
             _check_template(template)

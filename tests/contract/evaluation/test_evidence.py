@@ -112,6 +112,13 @@ def test_evidence_in_the_second_text_of_a_pair(linear):
     assert overlap.first == overlap.first_two == (0,), "the word in both texts is another"
 
 
+def test_the_mask_that_is_explained_is_not_ranked_in_either_text():
+    masked = tiny.explainer("bert", "MaskedLM")
+    for text, text_pair in (("the cat sat", "a [MASK] film"), ("a [MASK] film", "the cat sat")):
+        results, _ = measured(masked, Known(("cat",), text, text_pair=text_pair), methods=("random",))
+        assert results["random"].first == pytest.approx((1 / 5,))
+
+
 def test_rankings_that_read_no_model(linear):
     """The highest token id, which has "here"; the longest, which are "movie" and "great"; and the last."""
     text = "the movie here was great"

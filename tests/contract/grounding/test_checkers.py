@@ -155,3 +155,5 @@ def test_what_is_no_checker_is_refused():
     written = tiny.explainer("t5", "Seq2SeqLM")
     refused(InputError, "which label", lambda: Checker(written, template=CARD))
     refused(InputError, "needs template=", partial(Checker, written, labels={"yes": "entails"}))
+    number = tiny.explainer("bert", num_labels=1)
+    refused(InputError, "predicts a number", partial(Checker, number, labels={"LABEL_0": "entails"}))

@@ -135,11 +135,11 @@ def read_conversation(value: Any) -> Conversation:
         _check_message(message, number)
     if any(holder.get("images") for holder in (beside, *messages)):
         raise InputError("pictures stand in the contents of messages, as {'type': 'image', 'image': ...}")
-    steps, tools = _steps(messages), beside.get("tools")
+    steps, tools = _steps(messages), parsed_arguments(beside.get("tools"))  # data sets have them as a text of JSON
     if not steps:
         raise InputError(f"the conversation of {len(messages)} messages has no text")
     # Rows of data sets have None where there are no tools.
-    tools = list(tools) if isinstance(tools, Sequence) else None
+    tools = list(tools) if isinstance(tools, list | tuple) else None
     return Conversation(tuple(steps), tools, tuple(dict.fromkeys(_notes(messages))))
 
 
@@ -282,7 +282,7 @@ def _is_text_or_medium(part: Any) -> bool:
 
 
 def parsed_arguments(arguments: Any) -> Any:
-    """Return the arguments of a call, which may be a text of JSON, as data; another text unchanged."""
+    """Return the arguments of a call, or tools, which may be a text of JSON, as data; another text unchanged."""
     try:
         return json.loads(arguments) if isinstance(arguments, str) else arguments
     except (ValueError, RecursionError):

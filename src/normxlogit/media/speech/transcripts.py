@@ -15,7 +15,7 @@ from ...errors import InputError, MethodError, TargetError
 from ...inputs.decoded_tokens import readable_tokens
 from ...inputs.encoding import EMPTY, Encoding
 from ...methods import FrozenGradient, Request, check_finite, run_method
-from ...model.generation import generated_from
+from ...model.generation import end_ids, generated_from
 from ...model.task_model import TaskModel
 from ...pipeline.completions.completed import Completed
 from ...pipeline.completions.completion import explain_completions, scored_tokens
@@ -113,9 +113,9 @@ def _explain_sound(model: TaskModel, sound: Sound, options: Options, settings: G
 
 def _without_end(model: TaskModel, window: Window) -> Window:
     """Return a window without the token that ends its transcript, unless it is the only one."""
-    end = getattr(getattr(model.module, "generation_config", None), "eos_token_id", None)
+    config = getattr(model.module, "generation_config", None)  # CTC models generate nothing
     generated = window.transcript.generated
-    has_end = len(generated) > 1 and end is not None and generated[-1].id == end
+    has_end = config is not None and len(generated) > 1 and generated[-1].id in end_ids(config)
     return window._replace(kept=len(generated) - 1) if has_end else window
 
 
