@@ -31,7 +31,7 @@ PART = {
 
 REFUSALS = {
     ("sequence-classification", "perceiver"): ("HeadMismatchError", "256 states for 18 tokens"),
-    ("masked-lm", "perceiver"): ("HeadMismatchError", "256 states for 18 tokens"),
+    ("masked-lm", "perceiver"): ("HeadMismatchError", "512 states for 18 tokens"),
     ("causal-lm", "musicgen"): ("InputError", "shape '"),  # transformers' own reason, of inputs that are no text
     ("token-classification", "bros"): ("InputError", "bbox"),
     ("question-answering", "lxmert"): ("InputError", "visual_feats"),
