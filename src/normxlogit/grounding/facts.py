@@ -23,6 +23,7 @@ from ..text.same import comparable
 from .negation import are_opposed, negations_in
 from .written_forms import (
     LEAST,
+    OTHER_NUMERAL,
     folded,
     forms_in,
     has_number,
@@ -58,9 +59,6 @@ STEM = 4
 """Letters with which two long words begin alike that are forms of one, such as "opens" and "opening"."""
 
 
-_INSIDE = ",-'’"
-"""Signs after which a sentence goes on; a capital after another one may begin a sentence, a title or an entry."""
-
 # Escapes of JSON, such as "\\u00e9", several of one character together; and words with one in them.
 _ESCAPE_PATTERN = r'(?:\\u[0-9a-fA-F]{4})+|\\["\\/bfnrt]'
 _ESCAPES = regex.compile(_ESCAPE_PATTERN)
@@ -70,6 +68,8 @@ _ESCAPED_WORD = regex.compile(rf'[^\s"]*(?:{_ESCAPE_PATTERN})[^\s"]*')
 _LETTERS_PATTERN = r"\p{L}[\p{L}\p{M}\p{Cf}]*"
 _LETTERS = regex.compile(_LETTERS_PATTERN)
 _STATED = regex.compile(rf"{_LETTERS_PATTERN}(?:[-‐‑'’]{_LETTERS_PATTERN})*|[%\p{{Sc}}]")
+# A capital inside a sentence: after a word, and a sign after which it goes on. Another may begin a title or an entry.
+_NAME = regex.compile(r"(?<=[\p{L}\p{M}\p{N}][,'’-]?\s*)\p{Lu}[\p{L}\p{M}\p{Cf}‐‑'’-]")
 _SPACES = " \u00a0\u202f°-"  # what may stand between a number and its unit
 _CAPITALS = regex.compile(r"\b\p{Lu}\p{L}{2,}")  # what may be an abbreviation, of three letters and more
 
@@ -170,13 +170,15 @@ class ComparedText:
     def may_have(self, word: str, kind: WordKind) -> bool:
         """Return whether a word may stand in the text in another form: no such word is called missing.
 
-        A numeral or a unit may be written in many ways. A number may be in another unit, see `may_have_number`, and an
-        abbreviation with a capital may be of any word that begins with it ("Sat" of "Saturdays").
+        A numeral or a unit may be written in many ways. A number may be in another unit, see `may_have_number`, an
+        abbreviation with a capital may be of any word that begins with it ("Sat" of "Saturdays"), and a name may be a
+        part of a compound, or have another ending.
         """
         if kind == "number":
             return may_have_number(self.form.original, self.forms, word)
         is_abbreviation = any(folded(word).startswith(folded(short)) for short in _CAPITALS.findall(self.form.original))
-        return kind in ("numeral", "unit") or is_abbreviation or self.has(word, kind)
+        may_differ = kind in ("numeral", "unit") or is_abbreviation or bool(OTHER_NUMERAL.search(word))
+        return may_differ or self.has(word, "word")
 
     @cached_property
     def _parts(self) -> "list[ComparedText]":
@@ -341,11 +343,9 @@ def _kind(sentence: str, match: "regex.Match[str]", number_ends: Sequence[int]) 
     word = match.group()
     if not word[0].isalpha() or (is_unit(word) and len(sentence[: match.start()].rstrip(_SPACES)) in number_ends):
         return "unit"
-    before = sentence[: match.start()].rstrip()[-1:]
-    is_inside = before.isalnum() or before in _INSIDE  # so is "", at the beginning: hence "and before"
-    return "name" if word[0].isupper() and len(word) > 1 and is_inside and before else "word"
+    return "name" if _NAME.match(sentence, match.start()) else "word"
 
 
 def _is_edge(character: str) -> bool:
     """Return whether a clause begins or ends beside a character; there is none at the ends of a source."""
-    return not character or not (character.isalnum() or character in "'’-,，、،")
+    return not character or not (character.isalnum() or character in "'’-−,，、،")

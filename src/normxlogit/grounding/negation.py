@@ -38,10 +38,10 @@ Left out are words that are ordinary in another of these languages, where their 
 _WORD = regex.compile(r"[\p{L}\p{M}]+")
 _FOREIGN = regex.compile(
     r"[\p{L}--[\p{Latin}\p{Greek}\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}\p{Han}\p{Hiragana}\p{Katakana}"
-    r"\p{Hangul}\p{Common}]]",
+    r"\p{Hangul}\p{Common}]]|(?<![\w)])-(?=\d)",
     regex.V1,
 )
-"""A letter of a script of which no negation is listed: a text with another such letter may say "not"."""
+"""A letter of a script of which no negation is listed: a text with another such letter may say "not". And a minus."""
 _PART = regex.compile(rf"[{UNSPACED}\p{{Hangul}}']")
 """What tells a part of a word, or of a text without spaces, from a whole word."""
 

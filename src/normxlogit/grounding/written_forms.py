@@ -13,14 +13,18 @@ from typing import Any, Literal, NamedTuple
 import regex
 from text_to_num import Token, find_numbers
 
-from ..text.same import comparable
+from ..text.same import comparable, word_key
 
 NUMBER_PATTERN = (
     r"\d{1,4}/\d{1,2}/\d{1,4}(?!\d)|\d{1,4}-\d{1,2}-\d{1,4}(?!\d)"
     r"|\d{1,3}(?:[ \u00a0\u2009\u202f]\d{3})+(?:[.,]\d+)?(?!\d)"
-    r"|\d+(?:st|nd|rd|th)\b|\d+(?:[.,:h'’٫٬]\d+)*|(?<![\p{L}\p{N}.,])[.,]\d+"
+    r"|\d+(?:st|nd|rd|th)\b|\d+(?:(?:[.:h'’٫٬]|(?<![.:]\d{1,2}|\.\d{4,}),(?!(?<!\b0,)\d{4}))\d+)*"
+    r"|(?<![\p{L}\p{N}.,])[.,]\d+"
 )
-"""A date; a number with signs between its groups of digits, such as "1,200", "9:00" or "1 200.50"; or ".5"."""
+"""A date; a number with signs between its groups of digits, such as "1,200", "9:00" or "1 200.50"; or ".5".
+
+A comma behind decimals, or before more than three digits, tells two numbers of a table apart; "0,0001" is one.
+"""
 
 LANGUAGES = ("en", "fr", "es", "pt", "de", "it", "nl")
 """The languages whose words for numbers are read. Danish, which text2num has too, calls two "to"."""
@@ -37,14 +41,20 @@ THOUSANDS = 3
 MINUTES = 2
 """Digits of hours, of minutes, and of a year without its century."""
 
+LEAST_GROUPED = 5
+"""Digits of the shortest number that may be grouped as one likes."""
+
 MOST_GROUPS = 2
 """Groups of digits of a number with decimals; more are a date or thousands."""
 
-MONTH_NUMBERS = {*map(str, range(1, 13)), *map("{:02}".format, range(1, 10))}
-"""The numbers of the months, "1" and "01" to "12"."""
+MONTH_NUMBERS = {*map(str, range(1, 13))}
+"""The numbers of the months."""
 
 NOON = 12
 """The hour at which clocks with twelve hours begin again."""
+
+OTHER_HOURS = {str(hour): str((hour + NOON) % (2 * NOON)) for hour in range(2 * NOON)}
+"""Each hour, and the one that a clock of twelve hours shows alike."""
 
 MONTHS = """
 january jan
@@ -94,10 +104,12 @@ _SCALE = regex.compile(r"[\s-]?(\p{L}+)")
 _DECIMAL = regex.compile(r"\d+(\.\d+)?")
 _POWER = regex.compile(r"100+")  # a hundred, a thousand and more
 _DOTTED = regex.compile(r"(?:\b\p{L}\.){2,}")  # "U.S."
+_BETWEEN_DIGITS = regex.compile(r"(?<=\d)[ \u00a0\u202f.()/\-‐‑–]{1,2}(?=\d)")
 _SIGNS = regex.compile(r"[%\p{Sc}]")
 # What two values may differ in that have the same digits, in another unit: the point, and zeros at either end.
 _ZEROS = regex.compile(r"^[0.]+|\.|(?<=^[1-9]\d*)0+$")
-_FRACTION = regex.compile(r"(?<![\d/])\d/\d(?![\d/])")
+OTHER_NUMERAL = regex.compile(r"(?<![\d/])\d/\d(?![\d/])|[\p{nt=Numeric}\p{nt=Digit}]|\b[IVX]{2,}(?!\p{Lu})")
+"""A number that is not written in digits and signs: a fraction, "½", "Ⅻ" and "三", or "XXI"."""
 # Abbreviations such as "kg" and "km", without a vowel, and "µ" as Unicode has it twice.
 _CONSONANTS = regex.compile(r"[b-df-hj-np-tv-zµμ]{1,3}", regex.IGNORECASE)
 _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u036f]")
@@ -107,7 +119,7 @@ _ACCENTS = regex.compile(r"(?<=[\p{Latin}\p{Greek}\p{Cyrillic}]\p{M}*)[\u0300-\u
 def folded(word: str) -> str:
     """Return a word in the form in which words are compared; accents of Latin, Greek and Cyrillic do not count."""
     letters = unicodedata.normalize("NFD", comparable(word).text)
-    return unicodedata.normalize("NFC", _ACCENTS.sub("", letters))
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", letters)).replace("œ", "oe")
 
 
 class WrittenNumber(NamedTuple):
@@ -227,9 +239,9 @@ def has_number(forms: set[str], written: str) -> bool:
 
 def _has_date(forms: set[str], written: str) -> bool:
     """Return whether a text has the parts of a date, of which a month may be missing; False of another number."""
-    groups = [_plain_digits(digits) for digits in DIGITS.findall(written)]  # day, month and year in any order
+    groups = [word_key(digits) for digits in DIGITS.findall(written)]  # day, month and year in any order
     missing = [group for group in groups if not _values_in_date(group) & forms]
-    return _is_date(written) and (not missing or (len(missing) == 1 and missing[0] in MONTH_NUMBERS))
+    return _is_date(written) and (not missing or (len(missing) == 1 and _without_zeros(missing[0]) in MONTH_NUMBERS))
 
 
 def _is_date(written: str) -> bool:
@@ -248,8 +260,8 @@ def _values_in_date(digits: str) -> set[str]:
 def may_have_number(text: str, forms: set[str], written: str) -> bool:
     """Return whether a text may have a number in another form.
 
-    It may be in another unit (4 g is 4000 mg), on a clock of twelve hours, or where the text has fractions or numerals
-    that are not digits.
+    It may be in another unit (4 g is 4000 mg), on a clock of twelve hours, or where the text has numerals that are not
+    digits; a long one may be grouped.
 
     Args:
         text: The text.
@@ -257,17 +269,16 @@ def may_have_number(text: str, forms: set[str], written: str) -> bool:
         written: The number.
     """
     values = {value for number in numbers_in(written) for value in number.values}
-    numbers = [int(value) for value in values if value.isdecimal()]
-    hours = {str((number + NOON) % (2 * NOON)) for number in numbers if number < 2 * NOON}
+    hours = {OTHER_HOURS[value] for value in values & OTHER_HOURS.keys()}
     digits = {_ZEROS.sub("", value) for value in values} & {_ZEROS.sub("", form) for form in forms}
-    has_others = bool(_FRACTION.search(text)) or any(map(_is_other_numeral, text))
+    # As those of an account or a telephone number, which are grouped as one likes; few are in a row by chance.
+    digits_alone = "".join(DIGITS.findall(written))
+    is_grouped = len(digits_alone) >= LEAST_GROUPED and digits_alone in _BETWEEN_DIGITS.sub("", text)
+    # In a table without spaces a comma is between two numbers.
+    others = forms_in(text.replace(",", " , "))
     # Without its zeros 0 has no digits, and says nothing.
-    return has_others or bool(hours & forms or digits - {""}) or has_number(forms, written)
-
-
-def _is_other_numeral(character: str) -> bool:
-    """Return whether a character stands for a number without being a digit, such as "½", "Ⅻ" and "三"."""
-    return not character.isdecimal() and unicodedata.numeric(character, None) is not None
+    is_there = is_grouped or has_number(forms | others, written)
+    return is_there or bool(hours & forms or digits - {""} or OTHER_NUMERAL.search(text))
 
 
 def is_unit(word: str) -> bool:
@@ -285,12 +296,12 @@ def number_values(written: str) -> set[str]:
         written: One or more groups of digits with a sign between each two; other signs before and behind.
     """
     # ".5" has a 0 before its sign.
-    groups = ["0"] * (written[0] in ".,") + [_plain_digits(digits) for digits in DIGITS.findall(written)]
+    groups = ["0"] * (written[0] in ".,") + [word_key(digits) for digits in DIGITS.findall(written)]
     *others, last = groups
     if not others:
         return {_without_zeros(last)}
     sign = _LAST_SIGN.findall(written)[-1]
-    values = {_plain_digits(written), *_values_of_time(groups, sign)}
+    values = {word_key(written), *_values_of_time(groups, sign)}
     is_grouped = all(len(group) in (2, THOUSANDS) for group in others[1:])
     if is_grouped and len(last) == THOUSANDS:
         values.add(_without_zeros("".join(groups)))
@@ -330,11 +341,6 @@ def _months_in(text: str) -> Iterator[str]:
         # The groups of the pattern that matched; of "9.5.2026" both are there, as either may be the month.
         numbers = {int(number) for number in date if number}
         yield from (name for month, names in enumerate(lines, start=1) if month in numbers for name in names.split())
-
-
-def _plain_digits(written: str) -> str:
-    """Return a number with digits of ASCII."""
-    return "".join(str(unicodedata.decimal(character, character)) for character in written)  # signs as they are
 
 
 def _without_zeros(digits: str) -> str:
