@@ -133,7 +133,10 @@ def _attributes(value: Any, configs: bool) -> Attributes | None:
 
 
 def _holds_settings(value: Any) -> bool:
-    """Return whether an object is one of settings: a dataclass, or without methods but those for reading it."""
+    """Return whether what is inside an object's attributes is compared, too, as it holds settings.
+
+    That is a dataclass, a configuration (whatever has `to_dict`), or an object whose own class has no public methods.
+    """
     if dataclasses.is_dataclass(value) or hasattr(value, "to_dict"):
         return True
     return not any(callable(member) for name, member in vars(type(value)).items() if not name.startswith("_"))

@@ -68,7 +68,7 @@ def _object_array(arrays: Sequence[Any]) -> Any:
 
 
 def _shap_fields(result: Record) -> _ShapFields:
-    """Return what SHAP shows of a result; refuse one that is not of the units of one text.
+    """Return what SHAP shows of the attribution that a result is, or holds; refuse one not of the units of one text.
 
     The base is the bias, with what attention sinks contribute. It is 0 for methods whose scores do not add up.
     """
@@ -76,7 +76,8 @@ def _shap_fields(result: Record) -> _ShapFields:
     _check_shown(a, result)
     units = a.units
     has_media = len(units) > a.text_units
-    if "token" in units.kind and not has_media:  # then all units are tokens: what groups them leaves none
+    # `units.kind` has the kind of each. If one is a token, all of the text are: what groups tokens leaves none.
+    if "token" in units.kind and not has_media:
         features = _token_texts(a)
     else:  # words, and patches or moments, are no pieces that together make up the text
         features = [f"{name or text} " for name, text in zip(units.names, units.text, strict=True)]

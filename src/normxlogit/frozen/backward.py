@@ -138,7 +138,7 @@ class _GraphWalk:
 
     def __init__(self, entries: Sequence[Tensor | GradientEdge]) -> None:
         edges = [get_gradient_edge(entry) if isinstance(entry, Tensor) else entry for entry in entries]
-        # By node that the input reaches, the edges over which it does; none at the entries.
+        # By node that the input reaches, the outputs of earlier nodes through which it does; none at the entries.
         self.input_edges: dict[Any, list[Edge]] = {edge.node: [] for edge in edges}
         self.rules: dict[Any, NodeRule] = {}  # by node, of nodes whose gradients are not all torch's own
 

@@ -62,7 +62,10 @@ def _target_index(a: "Attribution", target: str | SupportsIndex) -> int:
 
 
 def _predictions_for(a: "Attribution", index: int) -> tuple[Prediction, ...]:
-    """Return the predictions to show with one target: of one of several regression values its own."""
+    """Return the prediction to show with one target: its own where each has one, as generated tokens do.
+
+    Otherwise there is one at most, of the input. If it is a regression value, no other value is shown with it.
+    """
     if len(a.predictions) == len(a):
         return (a.predictions[index],)
     target = a.targets[index]

@@ -95,17 +95,17 @@ def find_reasons(run: RunTables, model: TaskModel, layer: int, top: int, min_tex
     into `PUT_INTO` others at most; so is each word of a pair by itself.
 
     Args:
-        run: The tables of the run.
+        run: The tables of the run, after `make_distinct_texts`.
         model: Its model.
         layer: The index of the layer whose scores count, among those of the run.
         top: How many reasons are returned at most, and how many words of each label are tried by either measure.
         min_texts: In how many texts a word or a pair must stand.
         count: The most texts that a candidate is taken out of.
     """
-    condition = whole_text_condition(run, model)
-    _make_words_of_texts(run, condition, layer)
+    where = whole_text_condition(run, model)  # a condition for rows, in SQL
+    _make_words_of_texts(run, where, layer)  # a table, from which words and pairs are taken
     candidates = [*_words(run, top, min_texts, count), *_pairs(run, min_texts, count), *_lengths(run)]
-    sampled = _sampled(run, condition)
+    sampled = _sampled(run, where)
     rows = {answer.row for answer in sampled}.union(*(candidate.rows for candidate in candidates))
     parts = parts_of_rows(run, rows)
     trials = [_trial(candidate, sampled, parts) for candidate in candidates]

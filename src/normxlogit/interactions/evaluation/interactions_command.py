@@ -22,7 +22,7 @@ def interactions(
         Path | None,
         typer.Option(metavar="FILE", help='Instead of texts: JSON lines with "prompt" and "completion", by sentence.'),
     ] = None,
-    most_units: Annotated[int, typer.Option(min=8, metavar="N", help="Most words or sentences of an input.")] = 30,
+    most_units: Annotated[int, typer.Option(min=8, metavar="N", help="Skip inputs of more words or sentences.")] = 30,
     budgets: Annotated[str, typer.Option(metavar="N...", help="Passes, separated by spaces.")] = "64 128",
     output: ReportFolder = None,
     data: measures.Data = measures.DATA_OPTIONS,
@@ -45,10 +45,10 @@ def interactions(
             examples = data._replace(limit=None).examples(data.dataset)
             inputs = [Input(example.text) for example in examples]
         else:
-            inputs = parsed_rows(prompts, lambda row: Input(row["prompt"], row["completion"]), "no prompt")
+            inputs = parsed_rows(prompts, lambda row: Input(row["prompt"], row["completion"]), problem="no prompt")
         explainer = loading.load(model)
-        folder = None if output is None else output / "inputs"
-        passes = [int(budget) for budget in budgets.split()]
+        folder = None if output is None else output / "inputs"  # keeps the results of each input
+        passes = list(map(int, budgets.split()))
         with progress(pieces_of_work=1) as on_progress:
             measured = measure(
                 explainer,
