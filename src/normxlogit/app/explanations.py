@@ -109,7 +109,7 @@ class App:
             methods: The methods with their settings, as they are typed.
             targets: Labels or tokens to explain; the prediction if there is none.
             contrast: The label or token that is subtracted; None or empty for none.
-            every_layer: Whether each layer has scores.
+            every_layer: Whether each layer has scores; then no words are removed to verify them.
             words: Whether scores are shown for words where the tokens make up words, and not for tokens.
         """
         chosen_methods = self.limits.allowed_methods(methods or ())
@@ -120,9 +120,11 @@ class App:
         task = explainer.task_model.task
         task.check_input(explainer.task_model, "one text")
         options: dict[str, Any] = typed_targets(task, [name for name in targets or () if name.strip()], contrast)
+        # Layers could be verified too, but their page has no bars, beside which the answers without a word are shown.
+        # Several methods would each remove words of their own.
         if every_layer:
             options["layers"] = ALL
-        elif len(chosen_methods) == 1:  # several methods would each remove words of their own
+        elif len(chosen_methods) == 1:
             options["verify"] = VERIFIED_WORDS
         results, notes = _by_each_method(explainer, model_input, chosen_methods, options)
         return _shown_words(results, notes, words=None if words else False)

@@ -3,7 +3,6 @@
 import copy
 import functools
 import itertools
-import operator
 import types
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterable
@@ -214,8 +213,7 @@ def _rebind(value: Any, copies: Copies) -> Any:
         keywords = {name: _rebind(part, copies) for name, part in value.keywords.items()}
         return functools.partial(function, *arguments, **keywords)
     if type(value) is tuple:
-        parts = _rebind_each(value, copies)
-        return value if all(map(operator.is_, parts, value)) else parts
+        return _rebind_each(value, copies)
     return _rebind_closure(value, copies) if isinstance(value, types.FunctionType) else value
 
 

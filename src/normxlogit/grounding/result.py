@@ -377,7 +377,10 @@ class Citations(Record):
         return tuple(sentence.sources for sentence in self.support)
 
     def marked(self) -> str:
-        """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]"."""
+        """Return the answer with the numbers of its citations behind each sentence: "It was built in 1974.[1]".
+
+        If it begins with reasoning, this stands before them as it was written, without numbers.
+        """
         text, position = "", len(self.text) - len(self.answer)
         for (start, end), numbers in zip(self.sentence_spans, self.marks, strict=True):
             end = start + len(self.text[start:end].rstrip())  # numbers stand before the white space

@@ -93,7 +93,13 @@ class Encoder:
         return self._encode(texts, long_text), single
 
     def read_encoded(self, inputs: Any, *, continued: bool = False) -> tuple[list[Encoding], bool] | None:
-        """Return what was tokenised before as `encode_input` does, None for anything else; see `read_token_ids`."""
+        """Return what was tokenised before as `encode_input` does, None for anything else.
+
+        Args:
+            inputs: Encodings, or token ids in any form that `batches_of_ids` reads.
+            continued: Whether `generate` continues the ids. It does not count padding before them as positions, so that
+                they have no note that their answer may be another with it.
+        """
         if isinstance(inputs, Encoding):
             return self._checked_together([inputs]), True
         if isinstance(inputs, Sequence) and inputs and all(isinstance(item, Encoding) for item in inputs):

@@ -35,6 +35,7 @@ def position_limit(model: nn.Module) -> int | None:
     """
     parts = [model]
     if not isinstance(model, PreTrainedModel):  # a module of the caller's, which may hold models of transformers
+        # Only models that read token ids have a vocabulary: the positions of a vision model limit no text.
         parts = [part for part in model.modules() if vocabulary_limit(part) is not None]
     return min((limit for part in parts for limit in _table_limits(part)), default=None)
 

@@ -120,7 +120,7 @@ class Seq2Seq(Generates, OverVocabulary):
         return append_tokens(self.tokenizer, before, ids), len(before)
 
     def _target_ids(self, model: "TaskModel", text: str, start: int | None) -> list[int]:
-        """Return a text's token ids as the decoder generates them, from its first token, `start`, on.
+        """Return a text's token ids as the decoder generates them after its first token, `start`.
 
         Some tokenizers, such as mBART's, write the language behind the token that ends a text, as labels of a training.
         """
