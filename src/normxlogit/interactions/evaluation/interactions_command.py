@@ -33,7 +33,7 @@ def interactions(
     Example: normxlogit evaluate interactions --dataset reviews --limit 20 --output out/
     """
     check_folder(output)
-    if not all(map(str.isdigit, budgets.split())):
+    if not all(map(str.isdecimal, budgets.split())):
         raise InputError(f"--budgets takes whole numbers separated by spaces, not {budgets!r}")
     with quiet():
         from ...evaluation.datasets import parsed_rows
