@@ -15,7 +15,7 @@ MOST = 3
 
 
 def measured_sources(cited: Citations) -> list[Indices]:
-    """Return the sources that each sentence of an answer rests on most, the strongest first.
+    """Return the sources that each sentence of an answer rests on most: by its losses and shares, the strongest first.
 
     Where a reasoning stands before the answer, the shares follow it, but the losses are of an answer without it: so
     only the shares count.
@@ -23,10 +23,10 @@ def measured_sources(cited: Citations) -> list[Indices]:
     reasons = len(cited.concluding) < len(cited.attribution.targets)
     losses = np.full_like(cited.source_losses, np.nan) if reasons else cited.source_losses  # (K, S)
     shares = cited.sentence_shares  # (K, S)
-    return [_of_sentence(cited, index, cited_sources(shares[index], losses[index])) for index in range(len(losses))]
+    return [cited_sources(shares[index], losses[index]) for index in range(len(losses))]
 
 
-def _of_sentence(cited: Citations, index: int, sources: Indices) -> Indices:
+def with_best_alone(cited: Citations, index: int, sources: Indices) -> Indices:
     """Return a sentence's sources behind the first one of the document after which alone it is likeliest.
 
     Args:

@@ -19,7 +19,7 @@ from ..support import Check, Comparison, Effect, Support
 from ..verdicts import Judgement, accused_words, deciding_source, judgement_of
 from .cited_answer import Answered
 from .reading import sentence_bodies
-from .resting import best_alone, measured_sources
+from .resting import best_alone, measured_sources, with_best_alone
 
 HALF = 0.5
 """The share of a sentence's numbers, names and long words that a source has beside which it is shown."""
@@ -53,32 +53,37 @@ def with_support(cited: Citations, answered: Answered, checker: Checker | None) 
         answered: The question with its sources.
         checker: A second opinion.
     """
-    sources, others = compared_texts(answered, cited.names)
+    texts, others = compared_texts(answered, cited.names)
     spans = sentence_bodies(cited.text, len(cited.text) - len(cited.answer), cited.sentence_spans)
-    cited = replace(cited, facts=tuple(facts_of(cited.text, span, sources, others) for span in spans))
-    measured = measured_sources(cited)
+    cited = replace(cited, facts=tuple(facts_of(cited.text, span, texts, others) for span in spans))
+    resting = measured_sources(cited)
+    measured = [with_best_alone(cited, index, sources) for index, sources in enumerate(resting)]
     checks = _checked(cited, measured, checker)
     numbers: dict[int, int] = {}  # of each cited source, counted from 1 in the order of their first citation
     support = []
     for index, span in enumerate(spans):
-        said = _support_of(cited, index, span, measured[index], checks[index])
+        # By its loss or share: after which document alone a sentence is likely says less of a single source.
+        deciding = deciding_source(cited.facts[index], next(iter(resting[index]), None))
+        said = _support_of(cited, index, span, measured[index], deciding, checks[index])
         citations = tuple(numbers.setdefault(source, len(numbers) + 1) for source in said.sources)
         support.append(said._replace(citations=citations))
     return replace(cited, support=tuple(support))
 
 
-def _support_of(cited: Citations, index: int, span: Span, measured: Indices, check: Check | None) -> Support:
+def _support_of(
+    cited: Citations, index: int, span: Span, measured: Indices, deciding: int | None, check: Check | None
+) -> Support:
     """Return what is said of a sentence, without the numbers of its citations.
 
     Args:
         cited: The answer with its facts and measurements.
         index: The sentence, by its place in the answer.
         span: Its characters in the prompt with the answer.
-        measured: The sources that it rests on most, see `measured_sources`.
+        measured: The sources that it rests on most, see `measured_sources` and `with_best_alone`.
+        deciding: The source that may support it, see `deciding_source`.
         check: What a checker makes of it.
     """
     facts, reading = cited.facts[index], cited.readings[index] if cited.readings else None
-    deciding = deciding_source(facts, next(iter(measured), None))  # the first is the one that it rests on most
     judgement = _judgement(cited, index, deciding, check)
     if check is not None and check.decides:  # what is shown beside the verdict is the source that it read
         deciding = check.source
