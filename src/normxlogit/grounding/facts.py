@@ -259,15 +259,23 @@ def _is_doubtful(sentence: str, words: Sequence[StatedWord], place: int, source:
 
     It asks what the sentence states, has its numbers and names in another order, or another number where it lacks one.
     """
-    numbers = [word for word in words if word.kind in ("number", "numeral")]
-    if any(place not in word.sources for word in numbers):  # a number of its own may be meant for the one it lacks
-        own, original = ComparedText(sentence), source.form.original
-        return any(not own.has(original[start:end], kind) for start, end, _, kind in numbers_in(original, LEAST))
+    if any(place not in word.sources for word in words if word.kind in ("number", "numeral")):
+        return _has_another_number(sentence, source)
+    only_asks = asks(source.form.original) and not asks(sentence)
+    return only_asks or not _is_in_order(words, place, source)
+
+
+def _has_another_number(sentence: str, source: ComparedText) -> bool:
+    """Return whether a source has a number that a sentence lacks: it may be meant for the one that the source lacks."""
+    own, original = ComparedText(sentence), source.form.original
+    return any(not own.has(original[start:end], kind) for start, end, _, kind in numbers_in(original, LEAST))
+
+
+def _is_in_order(words: Sequence[StatedWord], place: int, source: ComparedText) -> bool:
+    """Return whether a source has the numbers and names of a sentence in its order; of other words it says little."""
     stated = [word for word in words if is_stated(word) and place in word.sources]
-    # In the order of the sentence; of other words the order says little.
-    places = [source.place_of(word) for word in stated if word in numbers or word.text[0].isupper()]
-    is_in_order = all(second >= first - NEAR for first, second in pairwise(places))
-    return not is_in_order or (asks(source.form.original) and not asks(sentence))
+    ordered = [word for word in stated if word.kind in ("number", "numeral") or word.text[0].isupper()]
+    return all(second >= first - NEAR for first, second in pairwise(map(source.place_of, ordered)))
 
 
 def asks(text: str) -> bool:
