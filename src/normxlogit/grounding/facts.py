@@ -33,6 +33,9 @@ from .written_forms import (
     with_same,
 )
 
+NUMBERS = ("number", "numeral")
+"""Kinds of words that have a value: in digits, and in words."""
+
 WordKind = Literal["number", "numeral", "unit", "name", "word"]
 """A number has digits; a numeral is a number in words; a unit is a sign such as "%", or stands right behind a number; a
 name begins with a capital inside a sentence; other words are plain."""
@@ -181,9 +184,19 @@ class ComparedText:
         return may_differ or self.has(word, "word")
 
     @cached_property
-    def _parts(self) -> "list[ComparedText]":
+    def _in_order(self) -> list[SentenceWord]:
         """Its words and numbers, in their order."""
-        return [ComparedText(word.text) for word in all_words(self.form.original)]
+        return all_words(self.form.original)
+
+    @property
+    def numbers(self) -> list[SentenceWord]:
+        """Its numbers, in digits or in words."""
+        return [word for word in self._in_order if word.kind in NUMBERS]
+
+    @cached_property
+    def _parts(self) -> "list[ComparedText]":
+        """Its words and numbers, in their order, each as a text of its own."""
+        return [ComparedText(word.text) for word in self._in_order]
 
     def place_of(self, word: StatedWord) -> int:
         """Return at which of its words another text's word stands first; its end if it stands at none of them alone."""
@@ -238,43 +251,39 @@ def facts_of(text: str, span: Span, sources: Sequence[ComparedText], elsewhere: 
     """
     first = span[0]
     sentence = text[slice(*span)]
+    own = ComparedText(sentence)
     words = list[StatedWord]()
     for start, end, written, kind in all_words(sentence):
         if kind != "word" or len(written) >= SHORT:
             span_in_text = moved((start, end), first)
             standing = tuple(place for place, source in enumerate(sources) if source.has(written, kind))
             is_elsewhere = elsewhere.has(written, kind)
-            is_missing = not any(other.may_have(written, kind) for other in (*sources, elsewhere))
+            is_there = bool(standing) or is_elsewhere
+            is_missing = not is_there and not any(other.may_have(written, kind) for other in (*sources, elsewhere))
             words.append(StatedWord(*span_in_text, written, kind, standing, is_elsewhere, is_missing))
     quoted = tuple(place for place, source in enumerate(sources) if is_quotation(sentence, source))
-    negations = negations_in(comparable(sentence).text)
-    opposed = tuple(place for place, source in enumerate(sources) if are_opposed(negations, source.negations))
-    doubtful = tuple(place for place, source in enumerate(sources) if _is_doubtful(sentence, words, place, source))
+    opposed = tuple(place for place, source in enumerate(sources) if are_opposed(own.negations, source.negations))
+    doubtful = tuple(place for place, source in enumerate(sources) if _is_doubtful(own, words, place, source))
     nearest = nearest_source(list(filter(is_stated, words)), len(sources))
     return Facts(quoted, tuple(words), nearest, opposed, doubtful)
 
 
-def _is_doubtful(sentence: str, words: Sequence[StatedWord], place: int, source: ComparedText) -> bool:
+def _is_doubtful(sentence: ComparedText, words: Sequence[StatedWord], place: int, source: ComparedText) -> bool:
     """Return whether a source with the words of a sentence may say something else.
 
     It asks what the sentence states, has its numbers and names in another order, or another number where it lacks one.
     """
-    if any(place not in word.sources for word in words if word.kind in ("number", "numeral")):
-        return _has_another_number(sentence, source)
-    only_asks = asks(source.form.original) and not asks(sentence)
+    if any(place not in word.sources for word in words if word.kind in NUMBERS):
+        # A number that the sentence does not have may be meant for the one that the source lacks.
+        return not all(sentence.has(number.text, number.kind) for number in source.numbers)
+    only_asks = asks(source.form.original) and not asks(sentence.form.original)
     return only_asks or not _is_in_order(words, place, source)
-
-
-def _has_another_number(sentence: str, source: ComparedText) -> bool:
-    """Return whether a source has a number that a sentence lacks: it may be meant for the one that the source lacks."""
-    own, original = ComparedText(sentence), source.form.original
-    return any(not own.has(original[start:end], kind) for start, end, _, kind in numbers_in(original, LEAST))
 
 
 def _is_in_order(words: Sequence[StatedWord], place: int, source: ComparedText) -> bool:
     """Return whether a source has the numbers and names of a sentence in its order; of other words it says little."""
     stated = [word for word in words if is_stated(word) and place in word.sources]
-    ordered = [word for word in stated if word.kind in ("number", "numeral") or word.text[0].isupper()]
+    ordered = [word for word in stated if word.kind in NUMBERS or word.text[0].isupper()]
     return all(second >= first - NEAR for first, second in pairwise(map(source.place_of, ordered)))
 
 
@@ -327,7 +336,7 @@ def is_stated(word: SentenceWord | StatedWord) -> bool:
     Args:
         word: The word.
     """
-    return word.kind in ("number", "numeral", "name") or len(word.text) >= LONG
+    return word.kind in (*NUMBERS, "name") or len(word.text) >= LONG
 
 
 def all_words(sentence: str) -> list[SentenceWord]:

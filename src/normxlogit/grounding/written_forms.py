@@ -274,11 +274,12 @@ def may_have_number(text: str, forms: set[str], written: str) -> bool:
     # As those of an account or a telephone number, which are grouped as one likes; few are in a row by chance.
     digits_alone = "".join(DIGITS.findall(written))
     is_grouped = len(digits_alone) >= LEAST_GROUPED and digits_alone in _BETWEEN_DIGITS.sub("", text)
-    # In a table without spaces a comma is between two numbers.
-    others = forms_in(text.replace(",", " , "))
     # Without its zeros 0 has no digits, and says nothing.
-    is_there = is_grouped or has_number(forms | others, written)
-    return is_there or bool(hours & forms or digits - {""} or OTHER_NUMERAL.search(text))
+    is_other = bool(hours & forms or digits - {""} or OTHER_NUMERAL.search(text))
+    if is_grouped or is_other or has_number(forms, written):
+        return True
+    # In a table without spaces a comma is between two numbers.
+    return "," in text and has_number(forms | forms_in(text.replace(",", " , ")), written)
 
 
 def is_unit(word: str) -> bool:
